@@ -15,15 +15,15 @@ import (
 	"github.com/podstead/podstead/cli/describe"
 )
 
-// updateDaemon answers with the updates of the pod web.
-func updateDaemon(t *testing.T, answer ...api.AutoUpdate) (d *fakeDaemon, asked *[]string) {
+// updateDaemon responds with the updates of the pod web.
+func updateDaemon(t *testing.T, response ...api.AutoUpdate) (d *fakeDaemon, asked *[]string) {
 	d, asked = newFakeDaemon(t,
 		v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-n1",
 			Annotations: map[string]string{"podstead.io/auto-update": "registry", "kubernetes.io/config.source": "file"}},
 			Spec: v1.PodSpec{NodeName: "n1"}}), new([]string)
 	reply := func(w http.ResponseWriter, r *http.Request) {
 		*asked = append(*asked, r.Method+" "+r.URL.RawQuery)
-		_ = json.NewEncoder(w).Encode(append([]api.AutoUpdate{}, answer...))
+		_ = json.NewEncoder(w).Encode(append([]api.AutoUpdate{}, response...))
 	}
 	d.routes["POST /podstead/v1/auto-update"], d.routes["GET /podstead/v1/auto-update"] = reply, reply
 	return d.start(), asked

@@ -179,7 +179,7 @@ func (e *manifestEditor) find(n objectName, namespace string) (manifest.ObjectRe
 		if namespace == "" && n.kind.Namespaced {
 			ref.Namespace = "default"
 		}
-		return ref, nil // Remove says that there is none
+		return ref, nil // Remove reports that there is none
 	case len(all) > 1 && all[0].Namespace != all[1].Namespace:
 		return all[0], fmt.Errorf("%s %q exists in namespaces %s and %s; select one with --namespace", n.kind.Singular,
 			n.name, all[0].Namespace, all[1].Namespace)

@@ -116,13 +116,13 @@ func (d *differ) unit(name string, data []byte, unreadable *manifest.Fault) erro
 		if err != nil {
 			return err
 		}
-		wanted := document.Pod
+		desired := document.Pod
 		if source := sourceOf(running); source == manifest.SourceHTTP || source == manifest.SourceOCI {
 			// Pods from a URL or an artifact have different defaults.
 			same, _ := load(source)
-			wanted = same.Documents[i].Pod
+			desired = same.Documents[i].Pod
 		}
-		if err := d.pod(name, running, wanted); err != nil {
+		if err := d.pod(name, running, desired); err != nil {
 			return err
 		}
 	}
@@ -151,8 +151,8 @@ func (d *differ) running(k *objects.Kind, namespace, name string) (*objects.Obje
 	return l.Objects[0], nil
 }
 
-func (d *differ) pod(file string, running *objects.Object, wanted *v1.Pod) error {
-	from, name := "", wanted.Namespace+"/"+manifest.BaseName(wanted)
+func (d *differ) pod(file string, running *objects.Object, desired *v1.Pod) error {
+	from, name := "", desired.Namespace+"/"+manifest.BaseName(desired)
 	if running != nil {
 		p, err := objects.DecodePod(running)
 		if err != nil {
@@ -162,7 +162,7 @@ func (d *differ) pod(file string, running *objects.Object, wanted *v1.Pod) error
 			return err
 		}
 	}
-	to, err := podText(wanted)
+	to, err := podText(desired)
 	if err != nil {
 		return err
 	}
@@ -206,13 +206,13 @@ func yamlWithout(v any, fields ...string) (string, error) {
 
 // object compares a ConfigMap or a Secret; the Kubernetes API has no other objects of
 // manifests.
-func (d *differ) object(file string, wanted *manifest.Object) error {
-	ref := wanted.Ref()
+func (d *differ) object(file string, desired *manifest.Object) error {
+	ref := desired.Ref()
 	var k *objects.Kind
 	switch {
-	case wanted.ConfigMap != nil:
+	case desired.ConfigMap != nil:
 		k = objects.MustKind("configmaps")
-	case wanted.Secret != nil:
+	case desired.Secret != nil:
 		k = objects.MustKind("secrets")
 	default:
 		return nil
@@ -222,10 +222,10 @@ func (d *differ) object(file string, wanted *manifest.Object) error {
 		return err
 	}
 	var from, to string
-	if wanted.ConfigMap != nil {
-		from, to, err = configMapTexts(running, wanted.ConfigMap)
+	if desired.ConfigMap != nil {
+		from, to, err = configMapTexts(running, desired.ConfigMap)
 	} else {
-		from, to, err = secretTexts(running, wanted.Secret)
+		from, to, err = secretTexts(running, desired.Secret)
 	}
 	if err != nil {
 		return err
@@ -233,7 +233,7 @@ func (d *differ) object(file string, wanted *manifest.Object) error {
 	return d.show(from, to, ref.String(), file)
 }
 
-func configMapTexts(running *objects.Object, wanted *v1.ConfigMap) (from, to string, err error) {
+func configMapTexts(running *objects.Object, desired *v1.ConfigMap) (from, to string, err error) {
 	plain := func(m *v1.ConfigMap) (string, error) {
 		stripped := v1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: m.Data,
 			BinaryData: m.BinaryData}
@@ -249,12 +249,12 @@ func configMapTexts(running *objects.Object, wanted *v1.ConfigMap) (from, to str
 			return "", "", err
 		}
 	}
-	to, err = plain(wanted)
+	to, err = plain(desired)
 	return from, to, err
 }
 
 // secretTexts returns Secrets with the names of their keys and which of them differ.
-func secretTexts(running *objects.Object, wanted *v1.Secret) (from, to string, err error) {
+func secretTexts(running *objects.Object, desired *v1.Secret) (from, to string, err error) {
 	before := v1.Secret{}
 	if running != nil {
 		if err := running.Decode(&before); err != nil {
@@ -273,11 +273,11 @@ func secretTexts(running *objects.Object, wanted *v1.Secret) (from, to string, e
 			"metadata": map[string]any{"name": s.Name, "namespace": s.Namespace}, "type": s.Type, "data": data})
 	}
 	if running != nil {
-		if from, err = masked(&before, wanted, "*** (before)"); err != nil {
+		if from, err = masked(&before, desired, "*** (before)"); err != nil {
 			return "", "", err
 		}
 	}
-	to, err = masked(wanted, &before, "*** (after)")
+	to, err = masked(desired, &before, "*** (after)")
 	return from, to, err
 }
 

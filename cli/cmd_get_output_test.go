@@ -37,9 +37,9 @@ func labelled() []v1.Pod {
 
 func TestGetForms(t *testing.T) {
 	d := newFakeDaemon(t, labelled()...)
-	d.routes["GET /podstead/v1/images"] = answer(
+	d.routes["GET /podstead/v1/images"] = response(
 		`[{"name":"docker.io/library/busybox:1","id":"sha256:0123456789abcdef","tags":["docker.io/library/busybox:1"],"size":2048,"state":"used"}]`)
-	d.routes["GET /podstead/v1/volumes"] = answer(
+	d.routes["GET /podstead/v1/volumes"] = response(
 		`[{"namespace":"apps","name":"data","path":"/v/apps/data","pods":["apps/db"]}]`)
 	d.start()
 	for _, c := range []struct {
@@ -240,7 +240,7 @@ func TestGetWatchForms(t *testing.T) {
 	}
 }
 
-func answer(text string) http.HandlerFunc {
+func response(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
 }
 

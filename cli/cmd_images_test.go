@@ -26,10 +26,10 @@ func imageDaemon(t *testing.T, slow ...func()) (socket string) {
 		t.Fatal(err)
 	}
 	id := "sha256:" + strings.Repeat("0123456789abcdef", 4)
-	answer := func(w http.ResponseWriter, list ...api.Image) { _ = json.NewEncoder(w).Encode(list) }
+	response := func(w http.ResponseWriter, list ...api.Image) { _ = json.NewEncoder(w).Encode(list) }
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /podstead/v1/images", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, api.Image{Name: "docker.io/library/a:1", ID: id, Size: 5 << 20, State: "unused", Pulled: time.Now(),
+		response(w, api.Image{Name: "docker.io/library/a:1", ID: id, Size: 5 << 20, State: "unused", Pulled: time.Now(),
 			LastUsed: time.Now().Add(-3 * time.Hour)},
 			api.Image{Name: "b:1", ID: id, Size: 700, State: "used"},
 			api.Image{Name: "c:1", Tags: []string{"c:1", "c:stable"}, ID: id, Size: 3 << 30, State: "wanted",
@@ -39,10 +39,10 @@ func imageDaemon(t *testing.T, slow ...func()) (socket string) {
 	mux.HandleFunc("POST /podstead/v1/images/prune", func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Query().Get("dryRun") {
 		case "true":
-			answer(w, api.Image{Name: "a:1", Tags: []string{"a:1", "a:2"}, Size: 5 << 20},
+			response(w, api.Image{Name: "a:1", Tags: []string{"a:1", "a:2"}, Size: 5 << 20},
 				api.Image{Name: "b:1", Size: 1 << 20})
 		default:
-			answer(w, api.Image{Name: "a:1", Size: 5 << 20},
+			response(w, api.Image{Name: "a:1", Size: 5 << 20},
 				api.Image{Name: "b:1", Size: 1 << 20, Error: "failed to remove image b:1: it is stuck"})
 		}
 	})
@@ -69,7 +69,7 @@ func imageDaemon(t *testing.T, slow ...func()) (socket string) {
 			http.Error(w, "the archive is cut short", http.StatusBadRequest)
 			return
 		}
-		answer(w, api.Image{Name: r.URL.Query().Get("name") + string(data), ID: id, Size: 5 << 20},
+		response(w, api.Image{Name: r.URL.Query().Get("name") + string(data), ID: id, Size: 5 << 20},
 			api.Image{Name: "b:1", ID: id, Size: 700})
 	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}

@@ -19,7 +19,7 @@ import (
 	"github.com/podstead/podstead/cli/objects"
 )
 
-// rolloutDaemon answers with the states of the rollout of the pod web, one after the other; the
+// rolloutDaemon responds with the states of the rollout of the pod web, one after the other; the
 // last one stays. requests are what it was asked to do.
 func rolloutDaemon(t *testing.T, states ...api.Rollout) (d *fakeDaemon, requests *[]string) {
 	t.Helper()
@@ -162,14 +162,14 @@ func TestRolloutStatusOfAPodThatIsNotReady(t *testing.T) {
 		}
 		setStatus(c.statuses[0])
 		if len(c.statuses) > 1 {
-			answer := d.routes["GET /podstead/v1/rollouts"]
+			response := d.routes["GET /podstead/v1/rollouts"]
 			var asked atomic.Int32
 			d.stop()
 			d.routes["GET /podstead/v1/rollouts"] = func(w http.ResponseWriter, q *http.Request) {
 				if asked.Add(1) == 2 {
 					setStatus(c.statuses[1])
 				}
-				answer(w, q)
+				response(w, q)
 			}
 			d.start()
 		}
@@ -268,7 +268,7 @@ func TestRolloutShortensErrors(t *testing.T) {
 	}
 }
 
-// get and status show the rollouts that have not ended as their manifests say.
+// get and status show the rollouts that have not ended as their manifests specify.
 func TestRolloutNotices(t *testing.T) {
 	for state, code := range map[api.RolloutState]int{"RolledBack": ExitFailed, "Undone": 0, "Stable": 0} {
 		d, _ := rolloutDaemon(t, rollout(state))

@@ -10,10 +10,10 @@ func TestTop(t *testing.T) {
 	const pods = `{"items":[
 		{"metadata":{"name":"web-n1","namespace":"default"},"containers":[{"name":"a","usage":{"cpu":"300000000n","memory":"64Mi"}},{"name":"b","usage":{"cpu":"1m","memory":"1Mi"}}]},
 		{"metadata":{"name":"db-n1","namespace":"apps"},"containers":[{"name":"c","usage":{"cpu":"900m","memory":"8Mi"}}]}]}`
-	d.routes["GET /apis/metrics.k8s.io/v1beta1/pods"] = answer(pods)
-	d.routes["GET /apis/metrics.k8s.io/v1beta1/nodes"] = answer(
+	d.routes["GET /apis/metrics.k8s.io/v1beta1/pods"] = response(pods)
+	d.routes["GET /apis/metrics.k8s.io/v1beta1/nodes"] = response(
 		`{"items":[{"metadata":{"name":"n1"},"usage":{"cpu":"500m","memory":"1Gi"}}]}`)
-	d.routes["GET /apis/metrics.k8s.io/v1beta1/namespaces/empty/pods"] = answer(`{"items":[]}`)
+	d.routes["GET /apis/metrics.k8s.io/v1beta1/namespaces/empty/pods"] = response(`{"items":[]}`)
 	d.start()
 	for _, c := range []struct{ args, out, errs string }{
 		{"pods", "NAMESPACE   NAME     CPU(cores)   MEMORY(bytes)\napps        db-n1    900m         8Mi\ndefault     " +
@@ -50,11 +50,11 @@ func TestTop(t *testing.T) {
 func TestTopDevices(t *testing.T) {
 	d := newFakeDaemon(t)
 	const health = `"allocatedResourcesStatus":[{"name":"example.com/gpu","resources":[{"resourceID":"0","health":"Healthy"}]}]`
-	d.routes["GET /apis/metrics.k8s.io/v1beta1/nodes"] = answer(
+	d.routes["GET /apis/metrics.k8s.io/v1beta1/nodes"] = response(
 		`{"items":[{"metadata":{"name":"n1"},"usage":{"cpu":"500m","memory":"1Gi"}}]}`)
-	d.routes["GET /api/v1/nodes"] = answer(
+	d.routes["GET /api/v1/nodes"] = response(
 		`{"items":[{"metadata":{"name":"n1"},"status":{"allocatable":{"cpu":"2","memory":"2Gi","hugepages-2Mi":"0","example.com/serial":"3","example.com/gpu":"2"}}}]}`)
-	d.routes["GET /api/v1/pods"] = answer(
+	d.routes["GET /api/v1/pods"] = response(
 		`{"items":[{"metadata":{"name":"web-n1"},"status":{"initContainerStatuses":[{"name":"init",` + health +
 			`}],"containerStatuses":[{"name":"main",` + health + `}]}}]}`)
 	d.start()

@@ -30,7 +30,7 @@ func pulling() v1.Pod {
 }
 
 // A condition that is met is reported at once; otherwise the exit code is 124 and the message
-// says why.
+// reports why.
 func TestWait(t *testing.T) {
 	done := pod("job", func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded })
 	failed := pod("lost", func(p *v1.Pod) { p.Status.Phase = v1.PodFailed })

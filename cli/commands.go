@@ -104,7 +104,7 @@ func Finish(root *cobra.Command) {
 	})
 }
 
-// unexpectedArgument describes an argument of a command that takes none, for which cobra says that
+// unexpectedArgument describes an argument of a command that takes none, for which cobra reports that
 // it is an unknown command.
 func unexpectedArgument(cmd *cobra.Command, arg string) error {
 	if cmd.Name() == "run" {
@@ -122,7 +122,7 @@ func argumentError(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unexpected number of arguments (%d); usage: %s", len(args), cmd.UseLine())
 }
 
-// flagError says what the value of a flag must be, instead of which Go function failed to
+// flagError reports what the value of a flag must be, instead of which Go function failed to
 // parse it.
 func flagError(err error) error {
 	var invalid *pflag.InvalidValueError
@@ -158,7 +158,7 @@ const suggestionDistance = 2
 // is another word.
 const shortName = 3
 
-// otherCommands says what does the work of commands that other tools have.
+// otherCommands reports what does the work of commands that other tools have.
 var otherCommands = map[string]string{
 	"stop":    "to stop a pod, podstead delete POD; to start its containers again, podstead restart POD",
 	"start":   "to start a pod, podstead apply -f FILE",

@@ -50,10 +50,10 @@ func TestVolumes(t *testing.T) {
 	d := newFakeDaemon(t)
 	d.routes["GET /podstead/v1/volumes"] = func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("usage") == "" {
-			answer(`[]`)(w, r)
+			response(`[]`)(w, r)
 			return
 		}
-		answer(
+		response(
 			`[{"namespace":"apps","name":"data","path":"/v/apps/data","usage":{"capacityBytes":4294967296,"usedBytes":1048576,"limitBytes":4294967296}},
 			{"namespace":"apps","name":"large","usage":{"capacityBytes":4294967296,"usedBytes":1048576,"incomplete":true}},
 			{"namespace":"apps","name":"disk","usage":{"capacityBytes":5368709120}}]`)(w, r)
@@ -86,7 +86,7 @@ func TestVolumesOfACluster(t *testing.T) {
 		{"namespace":"shop","name":"disk","source":"api","path":"disk.example.com:d1","volume":"pv","type":"csi","capacity":"2Gi","pods":["shop/db"],"state":"Bound","usage":{"capacityBytes":2147483648,"usedBytes":1048576}},
 		{"namespace":"shop","name":"one","source":"api","path":"/mnt/one","volume":"one","type":"local","capacity":"1Gi","pods":["shop/db"],"state":"Waiting",
 		 "waiting":[{"pod":"shop/a","message":"is in use"},{"pod":"shop/b","message":"is not for this node"},{"pod":"shop/c","message":"is in use"}]}]`
-	d.routes["GET /podstead/v1/volumes"] = func(w http.ResponseWriter, r *http.Request) { answer(list)(w, r) }
+	d.routes["GET /podstead/v1/volumes"] = func(w http.ResponseWriter, r *http.Request) { response(list)(w, r) }
 	const refusal = "PersistentVolumeClaim shop/disk belongs to the cluster; delete it there: kubectl -n shop delete " +
 		"pvc disk"
 	d.routes["DELETE /podstead/v1/volumes/{namespace}/{name}"] = func(w http.ResponseWriter, _ *http.Request) {

@@ -100,7 +100,7 @@ func completeFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// namesOf returns the names of the objects of a kind, none if the daemon does not answer.
+// namesOf returns the names of the objects of a kind, none if the daemon does not respond.
 func namesOf(cmd *cobra.Command, k *objects.Kind) []string {
 	ctx, cancel, c, namespace := completionClient(cmd)
 	defer cancel()

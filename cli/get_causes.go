@@ -37,7 +37,7 @@ func (g *getter) printCauses(ctx context.Context, q objects.Query, l *objects.Li
 		q.MetadataOnly, q.Table = false, false
 		var err error
 		if l, err = q.List(ctx, g.client); err != nil {
-			return // the table was printed, and says what it can
+			return // the table was printed, and reports what it can
 		}
 	}
 	var pods []v1.Pod

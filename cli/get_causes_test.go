@@ -44,7 +44,7 @@ func TestGetPodsPrintsTheNode(t *testing.T) {
 	}
 }
 
-// A pod that terminates says what it waits for, in get pods and in status.
+// A pod that terminates reports what it waits for, in get pods and in status.
 func TestTerminatingPodsSayWhatTheyWaitFor(t *testing.T) {
 	terminating := func(name string, ago time.Duration, message string) v1.Pod {
 		return pod(name, func(p *v1.Pod) {

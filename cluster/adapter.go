@@ -84,7 +84,7 @@ func (r *Registration) setDefaults() {
 // Pods gives access to the pods of this node.
 type Pods struct {
 	// List returns all pods that have not terminated, with their statuses and
-	// resolved classes. Of two static pods with one name the wanted one has no
+	// resolved classes. Of two static pods with one name the desired one has no
 	// deletion timestamp, and the other has one: it still terminates.
 	List func() []*v1.Pod
 	// Delivered reports whether List has all pods of a source: mirrors of its other
@@ -258,7 +258,7 @@ func (a *Adapter) Run(ctx context.Context) error {
 
 // runLoop calls sync after each notification, and after the time that sync
 // returned; 0 waits for the next notification. After a failure it backs off, but
-// continues at once when the API server answers again. It logs a refusal once
+// continues at once when the API server responds again. It logs a refusal once
 // until the reason changes; the connection logs an unreachable API server.
 func (a *Adapter) runLoop(ctx context.Context, woken <-chan struct{},
 	sync func(context.Context) (time.Duration, error)) {

@@ -55,7 +55,7 @@ func claimOf(pod *v1.Pod, volume *v1.Volume) claimKey {
 type boundClaim struct {
 	claim  *v1.PersistentVolumeClaim
 	volume *v1.PersistentVolume
-	// size is what they need in memory, in bytes, which counts for the namespace. dropped says that the claim is
+	// size is what they need in memory, in bytes, which counts for the namespace. dropped reports that the claim is
 	// not used any more.
 	size    int
 	dropped bool
@@ -67,7 +67,7 @@ type boundClaim struct {
 	stop  context.CancelFunc
 }
 
-// state changes with what a pod sees of the claim; known is false before the first answer.
+// state changes with what a pod sees of the claim; known is false before the first response.
 func (c *boundClaim) state() (state string, known bool) {
 	switch {
 	case c == nil || c.claim == nil && c.err == nil:
@@ -79,7 +79,7 @@ func (c *boundClaim) state() (state string, known bool) {
 	return fmt.Sprintf("%s %s %s %s", c.claim.UID, c.volume.UID, c.volume.Spec.Capacity.Storage(), status), true
 }
 
-var errNotAnswered = errors.New("the API server has not answered yet")
+var errNotResponded = errors.New("the API server has not answered yet")
 
 // BoundClaim returns the claim of a pod's volume and the PersistentVolume to which the cluster has
 // bound it. The error is why no pod may start to use them; a pod that uses them already keeps what
@@ -91,7 +91,7 @@ func (o *Objects) BoundClaim(pod *v1.Pod, volume *v1.Volume) (*v1.PersistentVolu
 	c := o.claims[key]
 	switch {
 	case c == nil || c.claim == nil && c.err == nil:
-		return nil, nil, errNotAnswered
+		return nil, nil, errNotResponded
 	case c.err != nil:
 		return c.claim, c.volume, c.err
 	}
@@ -153,7 +153,7 @@ func (o *Objects) keepClaim(ctx context.Context, a *Adapter, key claimKey, c *bo
 }
 
 // requestUntil repeats a request for what a volume needs until it succeeds, and then calls done. refused receives
-// what the API server answers in the meantime, with the number of such answers in a row.
+// what the API server responds in the meantime, with the number of such responses in a row.
 func (o *Objects) requestUntil(ctx context.Context, a *Adapter, request func(context.Context) error,
 	refused func(err error, failures int), done func()) {
 	o.unbound.Add(1)

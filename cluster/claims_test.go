@@ -270,7 +270,7 @@ func TestVolumeOfAnotherNode(t *testing.T) {
 }
 
 // A refusal of the API server is reported when it persists: the authorizer learns a little later of
-// the pod. That of a volume says what the authorizer goes by.
+// the pod. That of a volume reports what the authorizer goes by.
 func TestClaimsThatAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newObjectsHarness(t)

@@ -23,7 +23,7 @@ const (
 	// maxProbeInterval is the longest time between two probes of an unreachable API
 	// server.
 	maxProbeInterval = 5 * time.Second
-	// quietPeriod is how long the API server must answer before its next failure
+	// quietPeriod is how long the API server must respond before its next failure
 	// counts as the first.
 	quietPeriod = time.Minute
 )
@@ -38,20 +38,20 @@ var errUnreachable = errors.New("API server unreachable")
 // few requests a minute, however much there is to report, and all requesters
 // notice its return at once.
 //
-// It logs when the API server stops answering and when it answers again, and
+// It logs when the API server stops responding and when it responds again, and
 // nothing in between. An unreachable API server is normal: a node may boot before
 // its cluster, or run the cluster's control plane itself.
 type connection struct {
 	log *slog.Logger
-	// onReachable is called when the API server answers again.
+	// onReachable is called when the API server responds again.
 	onReachable func()
-	// conns are closed when no answer arrives over them.
+	// conns are closed when no response arrives over them.
 	conns trackedConns
 
 	mu        sync.Mutex
 	contacted bool
-	// unreachable is nil while the API server answers, or nothing is known; it is
-	// closed when it answers again.
+	// unreachable is nil while the API server responds, or nothing is known; it is
+	// closed when it responds again.
 	unreachable chan struct{}
 	// lastErr is why the API server is unreachable.
 	lastErr error
@@ -59,9 +59,9 @@ type connection struct {
 	// next one.
 	probeCount int
 	nextProbe  time.Time
-	// reachableSince is when the API server answered again, lastAnswer when it
-	// answered last.
-	reachableSince, lastAnswer time.Time
+	// reachableSince is when the API server responded again, lastResponse when it
+	// responded last.
+	reachableSince, lastResponse time.Time
 }
 
 // wrap sends the requests of a transport over the connection.
@@ -86,11 +86,11 @@ func (t connectedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err == nil && isUnavailable(resp.StatusCode) && !isHeldEviction(r, resp):
 		t.failed(errors.New(resp.Status))
 	case err == nil:
-		t.answered()
+		t.responded()
 	case errors.Is(r.Context().Err(), context.Canceled):
 	case errors.Is(r.Context().Err(), context.DeadlineExceeded):
-		// If other requests were answered meanwhile, only this one is slow.
-		if t.noAnswerSince(began) {
+		// If other requests were served meanwhile, only this one is slow.
+		if t.noResponseSince(began) {
 			t.failed(err)
 			t.conns.close()
 		}
@@ -100,14 +100,14 @@ func (t connectedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// noAnswerSince reports whether no request was answered since then.
-func (c *connection) noAnswerSince(then time.Time) bool {
+// noResponseSince reports whether no request was served since then.
+func (c *connection) noResponseSince(then time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lastAnswer.Before(then)
+	return c.lastResponse.Before(then)
 }
 
-// isUnavailable reports whether an API server, or a proxy in front of it, answers
+// isUnavailable reports whether an API server, or a proxy in front of it, responds
 // with this code if it cannot serve any request.
 func isUnavailable(code int) bool {
 	switch code {
@@ -123,17 +123,17 @@ func isHeldEviction(r *http.Request, resp *http.Response) bool {
 	return resp.StatusCode == http.StatusTooManyRequests && strings.HasSuffix(r.URL.Path, "/eviction")
 }
 
-// isAnswer reports whether the API server answered a request with this error, and
+// isAnswer reports whether the API server served a request with this error, and
 // so is reachable.
-func isAnswer(err error) bool {
+func isResponse(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && !isUnavailable(int(status.Status().Code)) && !apierrors.IsServerTimeout(err)
 }
 
 // isOwnError reports whether an error concerns the one request and not the
-// connection: a refusal, or an answer that cannot be decoded.
+// connection: a refusal, or a response that cannot be decoded.
 func (c *connection) isOwnError(err error) bool {
-	if isAnswer(err) {
+	if isResponse(err) {
 		return true
 	}
 	for _, noAnswer := range []error{errUnreachable, context.Canceled, context.DeadlineExceeded} {
@@ -181,10 +181,10 @@ func (c *connection) failed(err error) {
 	c.log.Warn("API server unreachable, retrying; static pods keep running", "err", err)
 }
 
-func (c *connection) answered() {
+func (c *connection) responded() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lastAnswer = time.Now()
+	c.lastResponse = time.Now()
 	if c.unreachable == nil && c.contacted {
 		return
 	}
@@ -210,7 +210,7 @@ func (c *connection) retryAfter() time.Duration {
 }
 
 // backoff waits after a failed request: while the API server is unreachable,
-// until it answers again or the next probe is due; otherwise for a delay that
+// until it responds again or the next probe is due; otherwise for a delay that
 // grows with the number of failures in a row. It returns false if the context
 // ended.
 func (c *connection) backoff(ctx context.Context, failures int) bool {

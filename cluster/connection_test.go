@@ -20,7 +20,7 @@ import (
 )
 
 // However long the API server was unreachable, the node is up to date in the
-// cluster soon after it answers again, and has sent few requests in the
+// cluster soon after it responds again, and has sent few requests in the
 // meantime.
 func TestReturnOfAnAPIServer(t *testing.T) {
 	for _, absence := range []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour} {
@@ -139,7 +139,7 @@ func TestLink(t *testing.T) {
 }
 
 // A dead connection without a reset delays requests only briefly; one slow request
-// among answered ones is only slow itself.
+// among responded ones is only slow itself.
 func TestSilentConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := true

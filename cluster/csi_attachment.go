@@ -59,7 +59,7 @@ func (o *Objects) CSIAttachment(pod *v1.Pod, volume *v1.PersistentVolume) (map[s
 	t := o.attachments[attachmentOf(pod, volume.Spec.CSI)]
 	switch {
 	case t == nil || !t.attached && t.err == nil:
-		return nil, fmt.Errorf("VolumeAttachment of PersistentVolume %s: %w", volume.Name, errNotAnswered)
+		return nil, fmt.Errorf("VolumeAttachment of PersistentVolume %s: %w", volume.Name, errNotResponded)
 	case !t.attached:
 		return nil, t.err
 	case !o.adapter.reportsAttached(attachmentOf(pod, volume.Spec.CSI).id()):

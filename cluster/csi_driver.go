@@ -26,7 +26,7 @@ type csiDriver struct {
 // to the last: an administrator changes their options while pods run, a node may watch them, and the pods of tenants
 // name any number of drivers.
 type csiDrivers struct {
-	// known is by name, nil before the first answer.
+	// known is by name, nil before the first response.
 	known map[string]csiDriver
 	// err is why they cannot be read; known stays what it was.
 	err error
@@ -34,7 +34,7 @@ type csiDrivers struct {
 	stop context.CancelFunc
 }
 
-// find returns what the object of a driver says, or what Kubernetes assumes without one; ok is false unless that is
+// find returns what the object of a driver reports, or what Kubernetes assumes without one; ok is false unless that is
 // known.
 func (d *csiDrivers) find(name string) (found csiDriver, ok bool) {
 	if d.known == nil {
@@ -46,7 +46,7 @@ func (d *csiDrivers) find(name string) (found csiDriver, ok bool) {
 	return found, true
 }
 
-// state changes with what is known of a driver; known is false before the first answer.
+// state changes with what is known of a driver; known is false before the first response.
 func (d *csiDrivers) state(name string) (state string, known bool) {
 	found, ok := d.find(name)
 	switch {
@@ -58,7 +58,7 @@ func (d *csiDrivers) state(name string) (state string, known bool) {
 	return "?", false
 }
 
-// CSIDriver returns what the CSIDriver object of a driver says, or what Kubernetes assumes without one. The
+// CSIDriver returns what the CSIDriver object of a driver reports, or what Kubernetes assumes without one. The
 // error is why that is not known.
 func (o *Objects) CSIDriver(name string) (csivolume.Driver, error) {
 	o.mu.Lock()
@@ -70,7 +70,7 @@ func (o *Objects) CSIDriver(name string) (csivolume.Driver, error) {
 	case o.drivers.err != nil:
 		return csivolume.Driver{}, fmt.Errorf("CSIDriver %s cannot be read from the API server: %w", name, o.drivers.err)
 	}
-	return csivolume.Driver{}, fmt.Errorf("CSIDriver %s: %w", name, errNotAnswered)
+	return csivolume.Driver{}, fmt.Errorf("CSIDriver %s: %w", name, errNotResponded)
 }
 
 // updateDrivers begins to watch the drivers if pods use any, and ends it if none does; mu is held.
@@ -132,7 +132,7 @@ func (o *Objects) setDriversRefusal(d *csiDrivers, err error, failures int) {
 	o.subscribers.Notify()
 }
 
-// driverOptions returns what an object says, and the API's defaults for what it does not say.
+// driverOptions returns what an object reports, and the API's defaults for what it does not say.
 func driverOptions(found *storagev1.CSIDriver) csivolume.Driver {
 	if found == nil {
 		return csivolume.Driver{Attach: true, Persistent: true}

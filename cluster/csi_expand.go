@@ -47,7 +47,7 @@ func (o *Objects) CSIExpanded(pod *v1.Pod, volume *v1.Volume, bytes int64, failu
 	}
 	ended := &expansion{bytes, failure}
 	if ended.patch(c.claim, c.volume) == nil {
-		return // the status says so already
+		return // the status reports it already
 	}
 	c.ended = ended
 	c.wake.Notify()
@@ -66,7 +66,7 @@ func awaitsNode(claim *v1.PersistentVolumeClaim, volume *v1.PersistentVolume) bo
 	return false
 }
 
-// isLarger reports whether a volume has a larger capacity than the status of its claim says.
+// isLarger reports whether a volume has a larger capacity than the status of its claim reports.
 func isLarger(volume *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) bool {
 	return volume.Spec.Capacity.Storage().Cmp(*claim.Status.Capacity.Storage()) > 0
 }

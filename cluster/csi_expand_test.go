@@ -66,7 +66,7 @@ func (r *expandHarness) size(volume, claim string, status v1.ClaimResourceStatus
 	})
 }
 
-// status is what the claim says: capacity, status of the expansion and conditions.
+// status is what the claim reports: capacity, status of the expansion and conditions.
 func (r *expandHarness) status() string {
 	r.t.Helper()
 	claim := &v1.PersistentVolumeClaim{}

@@ -75,7 +75,7 @@ func driversOf(pod *v1.Pod) []string {
 }
 
 // updateCSI starts and stops what the CSI volumes of the admitted pods need, and adds their secrets and
-// tokens to those that are wanted; mu is held.
+// tokens to those that are desired; mu is held.
 func (o *Objects) updateCSI(ctx context.Context, wg *sync.WaitGroup, a *Adapter, w *watchSet) {
 	used, attachments := false, map[attachmentKey]bool{}
 	for _, p := range w.admitted {

@@ -123,7 +123,7 @@ func inUseName(id csivolume.ID) v1.UniqueVolumeName {
 	return v1.UniqueVolumeName("kubernetes.io/csi/" + id.Driver + "^" + id.Handle)
 }
 
-// reportsInUse reports whether the Node object says that a volume is in use, so that no controller detaches it.
+// reportsInUse reports whether the Node object reports that a volume is in use, so that no controller detaches it.
 func (a *Adapter) reportsInUse(id csivolume.ID) bool {
 	if a.cfg.Storage == nil {
 		return true // nothing reports it
@@ -132,7 +132,7 @@ func (a *Adapter) reportsInUse(id csivolume.ID) bool {
 	return node != nil && slices.Contains(node.Status.VolumesInUse, inUseName(id))
 }
 
-// reportsAttached reports whether the Node object says that a controller has attached a volume to the node.
+// reportsAttached reports whether the Node object reports that a controller has attached a volume to the node.
 func (a *Adapter) reportsAttached(id csivolume.ID) bool {
 	if a.cfg.Storage == nil {
 		return true
@@ -276,29 +276,30 @@ func (a *Adapter) syncCSINode(ctx context.Context) (time.Duration, error) {
 // next returns what is to be written next, nil if the object is as it should be. The API server does not let
 // an entry change: it is removed first.
 func (s *nodeStorage) next(drivers []csivolume.NodeDriver, node *v1.Node) *csiNode {
-	wanted := map[string]map[string]any{}
+	desired := map[string]map[string]any{}
 	for i := range drivers {
-		wanted[drivers[i].Name] = driverEntry(&drivers[i])
+		desired[drivers[i].Name] = driverEntry(&drivers[i])
 	}
 	kept, changes := []map[string]any{}, false
 	for _, entry := range s.written.Spec.Drivers {
 		name := entryName(entry)
-		want := wanted[name]
+		want := desired[name]
 		if want == nil && !s.wasRegistered[name] || want != nil && sameEntry(entry, want) {
 			kept = append(kept, entry)
-			delete(wanted, name)
+			delete(desired, name)
 			continue
 		}
 		changes = changes || want != nil
 	}
 	owners := []csiOwner{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
-	same := len(kept) == len(s.written.Spec.Drivers) && len(wanted) == 0 && slices.Equal(s.written.Metadata.Owners, owners)
+	same := len(kept) == len(s.written.Spec.Drivers) && len(desired) == 0 &&
+		slices.Equal(s.written.Metadata.Owners, owners)
 	if same && s.written.Metadata.ResourceVersion != "" {
 		return nil
 	}
 	if !changes {
-		for _, name := range slices.Sorted(maps.Keys(wanted)) {
-			kept = append(kept, wanted[name])
+		for _, name := range slices.Sorted(maps.Keys(desired)) {
+			kept = append(kept, desired[name])
 		}
 	}
 	return &csiNode{

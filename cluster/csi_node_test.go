@@ -179,7 +179,7 @@ func TestCSINodeOfANewNode(t *testing.T) {
 	})
 }
 
-// A volume that is attached is used after the Node object says that it is in use, and stays in use there until the
+// A volume that is attached is used after the Node object reports that it is in use, and stays in use there until the
 // node has unstaged it.
 func TestAttachedVolumeIsInUseFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package cluster joins this node to a Kubernetes cluster. It is only constructed
 // with a kubeconfig; nothing else needs it, and static pods run the same whether
-// an API server answers or not.
+// an API server responds or not.
 //
 // It owns the Node object, lease and CSINode object in the API, the mirror pods of static pods,
 // the statuses of all pods of the node, and their events. Of a PersistentVolumeClaim it writes how the
@@ -18,7 +18,7 @@
 // It authenticates with a certificate that the cluster signs and renews (package
 // certificate). Until it has one it requests nothing else.
 //
-// All requests share one connection, which knows whether the API server answers.
+// All requests share one connection, which knows whether the API server responds.
 // The exception are reviews of the clients of this node's port: many clients must
 // not make the API server appear unreachable.
 //

@@ -78,7 +78,7 @@ func (a *Adapter) sendAll(ctx context.Context, next []v1.Event) error {
 			e.InvolvedObject.UID = hash
 		}
 		err := a.sendEvent(ctx, e, a.sent.counts[key(e)] == 0)
-		if err != nil && !isAnswer(err) {
+		if err != nil && !isResponse(err) {
 			return err
 		}
 		// A refusal, for example because the namespace is missing, is final: the

@@ -147,7 +147,7 @@ func TestNewEventsAreSentFirst(t *testing.T) {
 		}
 		pass(time.Minute)
 		r.requests()
-		// The answers are slow.
+		// The responses are slow.
 		sent, latest := 0, ""
 		r.react = func(q fakeRequest) (runtime.Object, error) {
 			if q.resource == "events" {

@@ -52,7 +52,7 @@ type fakeAPI struct {
 	history   []fakeEvent
 	watches   map[*fakeWatch]bool
 	asked     []fakeRequest
-	// away rejects connections; silent accepts requests and never answers
+	// away rejects connections; silent accepts requests and never responds
 	// them.
 	away, silent bool
 	// unknownStatus is a field of statuses that the server does not know, and drops.
@@ -61,8 +61,8 @@ type fakeAPI struct {
 	watchError apierrors.APIStatus
 	// short ends each watch as soon as it begins.
 	short bool
-	// react answers in place of the server, unless it returns nil. An error
-	// that is an APIStatus is sent as the answer, any other error breaks
+	// react responds in place of the server, unless it returns nil. An error
+	// that is an APIStatus is sent as the response, any other error breaks
 	// the connection.
 	react func(fakeRequest) (runtime.Object, error)
 }
@@ -201,7 +201,7 @@ func (f *fakeAPI) setAway(away bool) {
 	}
 }
 
-// setSilent keeps connections open without sending anything, or answers again.
+// setSilent keeps connections open without sending anything, or responds again.
 func (f *fakeAPI) setSilent(silent bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

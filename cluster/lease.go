@@ -64,12 +64,12 @@ func (a *Adapter) renew(ctx context.Context, node *v1.Node, now time.Time) error
 			return err
 		}
 	}
-	wanted, written := leaseOf(a.lease, node, a.cfg.Registration.LeaseDuration, now), &coordinationv1.Lease{}
+	desired, written := leaseOf(a.lease, node, a.cfg.Registration.LeaseDuration, now), &coordinationv1.Lease{}
 	request := leases.Put().Name(node.Name)
 	if a.lease == nil {
 		request = leases.Post()
 	}
-	if err := request.Namespace(v1.NamespaceNodeLease).Resource("leases").Body(wanted).Do(ctx).Into(written); err != nil {
+	if err := request.Namespace(v1.NamespaceNodeLease).Resource("leases").Body(desired).Do(ctx).Into(written); err != nil {
 		a.lease = nil
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 // accepts by default.
 const maxItem = 6 << 20
 
-// protobufMagic is how an answer in protobuf begins. A runtime.Unknown follows.
+// protobufMagic is how a response in protobuf begins. A runtime.Unknown follows.
 var protobufMagic = []byte("k8s\x00")
 
 // The fields of a message, as in generated.proto.
@@ -50,8 +50,8 @@ func (l *objectList) DeepCopyObject() runtime.Object {
 
 // decodeList reads a list of a kind object by object, and passes each to add as soon as it is
 // decoded: of a list that is larger than the memory that it may need, only what add keeps is
-// ever in memory. create returns an empty object. An answer of another kind is an error, and
-// so is a list without a version: neither says that there are no objects.
+// ever in memory. create returns an empty object. a response of another kind is an error, and
+// so is a list without a version: neither reports that there are no objects.
 func decodeList(from io.Reader, kind string, create func() runtime.Object,
 	add func(runtime.Object)) (meta metav1.ListMeta, err error) {
 	d := listDecoder{r: bufio.NewReaderSize(from, 64<<10), kind: kind, create: create, add: add, meta: &meta}
@@ -83,7 +83,7 @@ type listDecoder struct {
 	meta   *metav1.ListMeta
 }
 
-// check returns an error if the answer has not the kind of the list.
+// check returns an error if the response has not the kind of the list.
 func (d *listDecoder) check(kind string) error {
 	if kind != d.kind && kind != kindList {
 		return fmt.Errorf("the API server sent the kind %q instead of %s", kind, d.kind)

@@ -72,7 +72,7 @@ func TestListsAreReadByObject(t *testing.T) {
 	}
 }
 
-// Lengths that the answer does not have are errors, without that much memory.
+// Lengths that the response does not have are errors, without that much memory.
 func TestBrokenLists(t *testing.T) {
 	for name, text := range map[string]string{
 		"larger item":          "k8s\x00\x12\x08\x12\xff\xff\xff\xff\xff\x7f",
@@ -94,7 +94,7 @@ func TestBrokenLists(t *testing.T) {
 	}
 }
 
-// An answer that is no list does not count as a list without pods.
+// a response that is no list does not count as a list without pods.
 func TestAnswerThatIsNoList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
@@ -133,7 +133,7 @@ func TestListsWithoutObjects(t *testing.T) {
 	}
 }
 
-// An answer of any content is an error or a list, and needs no more memory than it has bytes.
+// a response of any content is an error or a list, and needs no more memory than it has bytes.
 func FuzzDecodeList(f *testing.F) {
 	list := &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "17"},
 		Items: []v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}

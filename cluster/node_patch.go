@@ -40,7 +40,7 @@ func labelsPatch(local, registered *v1.Node) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": metadata})
 }
 
-// changed returns the wanted values that differ.
+// changed returns the desired values that differ.
 func changed(want, have map[string]string) map[string]any {
 	values := map[string]any{}
 	for name, value := range want {
@@ -51,9 +51,9 @@ func changed(want, have map[string]string) map[string]any {
 	return values
 }
 
-// wantedNodeStatus returns the status that the API should have, with the heartbeats that
+// desiredNodeStatus returns the status that the API should have, with the heartbeats that
 // it has. external leaves the addresses to a cloud controller manager.
-func wantedNodeStatus(local, registered *v1.Node, external bool) *v1.NodeStatus {
+func desiredNodeStatus(local, registered *v1.Node, external bool) *v1.NodeStatus {
 	want, have := local.Status.DeepCopy(), &registered.Status
 	// Fields of other writers stay.
 	want.VolumesAttached, want.Config, want.Phase = have.VolumesAttached, have.Config, have.Phase
@@ -71,12 +71,12 @@ func wantedNodeStatus(local, registered *v1.Node, external bool) *v1.NodeStatus 
 // nodeStatusDiff returns the patch that the status needs apart from its heartbeats; nil
 // if both agree.
 func nodeStatusDiff(local, registered *v1.Node, external bool) ([]byte, error) {
-	return statusPatch(registered.UID, &registered.Status, wantedNodeStatus(local, registered, external))
+	return statusPatch(registered.UID, &registered.Status, desiredNodeStatus(local, registered, external))
 }
 
 // nodeStatusReport returns the patch of the status with new heartbeats.
 func nodeStatusReport(local, registered *v1.Node, external bool, now time.Time) ([]byte, error) {
-	want := wantedNodeStatus(local, registered, external)
+	want := desiredNodeStatus(local, registered, external)
 	setHeartbeat(want.Conditions, local.Status.Conditions, now)
 	return statusPatch(registered.UID, &registered.Status, want)
 }

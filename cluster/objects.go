@@ -69,7 +69,7 @@ type storageObjects struct {
 
 // entry is one object that a pod refers to.
 type entry struct {
-	// known reports that the API server has answered whether the object exists.
+	// known reports that the API server has responded whether the object exists.
 	known  bool
 	object object
 	// revision is the revision of the content; empty if there is none.
@@ -78,7 +78,7 @@ type entry struct {
 	err  error
 	stop context.CancelFunc
 	// size is the size of the content in bytes, which counts for the namespace. refused is the
-	// size of the newest content if it was too large to be kept. dropped says that the entry is
+	// size of the newest content if it was too large to be kept. dropped reports that the entry is
 	// not used any more.
 	size, refused int
 	namespace     string
@@ -147,15 +147,15 @@ func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, po
 		func(key claimKey) *boundClaim { return o.startClaim(ctx, wg, a, key) })
 }
 
-// updateTasks stops the tasks that are not wanted any more, and starts those that are wanted.
-func updateTasks[K comparable, T any](tasks map[K]*T, wanted map[K]bool, stop func(K, *T), start func(K) *T) {
+// updateTasks stops the tasks that are not desired any more, and starts those that are desired.
+func updateTasks[K comparable, T any](tasks map[K]*T, desired map[K]bool, stop func(K, *T), start func(K) *T) {
 	for key, task := range tasks {
-		if !wanted[key] {
+		if !desired[key] {
 			stop(key, task)
 			delete(tasks, key)
 		}
 	}
-	for key := range wanted {
+	for key := range desired {
 		if tasks[key] == nil {
 			tasks[key] = start(key)
 		}

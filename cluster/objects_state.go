@@ -22,11 +22,11 @@ func (s *podState) add(what, state string) {
 	s.revision.WriteByte('\n')
 }
 
-// await adds what the API server has not answered yet.
+// await adds what the API server has not responded yet.
 func (s *podState) await(what string) { s.awaited = append(s.awaited, what) }
 
 // State returns a revision of all that a pod refers to: when it changes the pod
-// must be synced. awaited lists what the API server has not answered yet.
+// must be synced. awaited lists what the API server has not responded yet.
 func (o *Objects) State(pod *v1.Pod) (revision string, awaited []string) {
 	if why := o.Held(pod); why != "" {
 		// None of its objects is known, which is not the same as removed.

@@ -61,7 +61,7 @@ type budgetedPod struct {
 	base int
 	// refused is why the pod has no space, empty if it has.
 	refused string
-	// kept is the pod as it was accepted last; grown says that a later version is too large,
+	// kept is the pod as it was accepted last; grown reports that a later version is too large,
 	// and that this is not reported yet.
 	kept  *v1.Pod
 	grown bool
@@ -281,7 +281,7 @@ func reducedMirror(pod *v1.Pod) *v1.Pod {
 }
 
 // grownPod returns a pod with the specification that it had before, and with what the
-// cluster says of its end.
+// cluster reports of its end.
 func grownPod(pod, before *v1.Pod) *v1.Pod {
 	kept := *before
 	id := identityOf(pod)

@@ -231,7 +231,7 @@ func TestChangesWithoutSpaceHaveNoEffect(t *testing.T) {
 	}
 }
 
-// An answer to an own write that comes after the pod was removed takes no space.
+// a response to an own write that comes after the pod was removed takes no space.
 func TestLateAnswerTakesNoSpace(t *testing.T) {
 	b := newPodBudget(nil)
 	s := newStore[*v1.Pod](func() {})

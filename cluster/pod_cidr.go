@@ -32,7 +32,7 @@ const (
 )
 
 // updatePodCIDR gives the runtime the address ranges that the cluster assigned to the node,
-// if it has others, once the runtime has answered. A failure is logged once and retried with
+// if it has others, once the runtime has responded. A failure is logged once and retried with
 // a later check of the node.
 func (a *Adapter) updatePodCIDR(ctx context.Context, local, registered *v1.Node) {
 	ranges, runtime := strings.Join(registered.Spec.PodCIDRs, ","), local.Status.NodeInfo.ContainerRuntimeVersion

@@ -88,20 +88,20 @@ func TestPodCIDR(t *testing.T) {
 }
 
 // A runtime that has no call for address ranges is asked once, and again after it was replaced
-// by another version; a call that it does not answer is logged.
+// by another version; a call that it does not respond is logged.
 func TestPodCIDRFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newClusterHarness(t)
 		var calls atomic.Int32
 		var version atomic.Value
 		version.Store("other://1.0")
-		var answer atomic.Value
-		answer.Store(func(context.Context) error {
+		var response atomic.Value
+		response.Store(func(context.Context) error {
 			return fmt.Errorf("%w: rpc error: code = Unimplemented", errors.ErrUnsupported)
 		})
 		r.a.cfg.UpdatePodCIDR = func(ctx context.Context, _ string) error {
 			calls.Add(1)
-			return answer.Load().(func(context.Context) error)(ctx)
+			return response.Load().(func(context.Context) error)(ctx)
 		}
 		r.a.cfg.Node = func() *v1.Node {
 			n := described()
@@ -140,7 +140,7 @@ func TestPodCIDRFaults(t *testing.T) {
 		check("a runtime without the call", one, "takes no pod CIDR")
 		version.Store("other://1.1")
 		check("another version without it", one, "takes no pod CIDR")
-		answer.Store(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		response.Store(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		version.Store("other://1.2")
 		check("a runtime that does not answer", func(n int32) bool { return n > 10 }, "deadline exceeded")
 	})

@@ -26,13 +26,13 @@ type refusedStatus struct {
 	states map[[2]string]bool
 	// fields are the refused fields of the status, by their names in JSON.
 	fields map[string]bool
-	// trial is the field that is sent by itself, and untried are those that follow: the answer did not say which field
+	// trial is the field that is sent by itself, and untried are those that follow: the response did not say which field
 	// it refuses. They are in fields until they are accepted.
 	trial   string
 	untried []string
 	// until is when the whole status is sent again.
 	until time.Time
-	// err is the last refusal, reported what the log says was refused.
+	// err is the last refusal, reported what the log reports was refused.
 	err      error
 	reported string
 }
@@ -46,14 +46,14 @@ const (
 // refusedPath finds a field of the status in the path of a cause.
 var refusedPath = regexp.MustCompile(`^status\.([A-Za-z]+)(?:\[(\d+)\])?`)
 
-// learn adds what an answer to a patch of the pod refuses. It returns false if that is nothing new: then the
-// rest of the status is refused too, or the answer does not say what is.
+// learn adds what a response to a patch of the pod refuses. It returns false if that is nothing new: then the
+// rest of the status is refused too, or the response does not say what is.
 func (r *refusedStatus) learn(err error, api *v1.PodStatus) (learned bool) {
-	var answer apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil {
+	var response apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &response) || response.Status().Details == nil {
 		return false
 	}
-	for _, cause := range answer.Status().Details.Causes {
+	for _, cause := range response.Status().Details.Causes {
 		match := refusedPath.FindStringSubmatch(cause.Field)
 		if match == nil {
 			continue

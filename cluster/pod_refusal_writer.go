@@ -40,10 +40,10 @@ func (w *podWriter) forgetRefusal(name string) {
 	}
 }
 
-// learnRefusal notes what the answer to a patch refuses, and reports whether the rest of the status can be sent
+// learnRefusal notes what the response to a patch refuses, and reports whether the rest of the status can be sent
 // now.
 func (w *podWriter) learnRefusal(r *result) bool {
-	if r.patch == nil || r.shown == nil || isMirror(r.shown) || !isAnswer(r.err) {
+	if r.patch == nil || r.shown == nil || isMirror(r.shown) || !isResponse(r.err) {
 		return false
 	}
 	known := w.refusedOf(r.key, r.shown.UID)

@@ -43,7 +43,7 @@ type podWriter struct {
 	// comparison is cheap where nothing changed.
 	inSync map[string]syncedVersion
 	// sentPatches are the last patches of the pods, by name, with the version that the API
-	// server answered.
+	// server responded.
 	sentPatches map[string]sentPatch
 	// nameConflicts are the static pods, by name, that were reported for having no
 	// mirror because the cluster has a pod of that name.
@@ -59,7 +59,7 @@ type syncedVersion struct {
 }
 
 // sentPatch is a patch that was sent. An API server that does not keep a part of it, such
-// as a field of a later release, answers the same patch with the same version, and is not
+// as a field of a later release, serves the same patch with the same version, and is not
 // sent it again.
 type sentPatch struct {
 	version string
@@ -246,7 +246,7 @@ func (w *podWriter) orphans(known map[string]*v1.Pod) map[string]bool {
 
 // localPods has the local pods: those that need a mirror by name, and the
 // cluster's by UID. Of two revisions of a static pod the one that still terminates has
-// the mirror; the wanted one gets its own when it may start, as at the kubelet.
+// the mirror; the desired one gets its own when it may start, as at the kubelet.
 type localPods struct {
 	static map[string]*v1.Pod
 	bound  map[types.UID]*v1.Pod
@@ -319,7 +319,7 @@ func (w *podWriter) execute(ctx context.Context, shown *v1.Pod, s step) result {
 // remove deletes a pod at once. It returns the object if a finalizer keeps it.
 func (w *podWriter) remove(ctx context.Context, shown *v1.Pod, uid types.UID) (*v1.Pod, error) {
 	now := int64(0)
-	answer, err := w.client.core.Delete().Namespace(shown.Namespace).Resource("pods").Name(shown.Name).
+	response, err := w.client.core.Delete().Namespace(shown.Namespace).Resource("pods").Name(shown.Name).
 		Body(&metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Get()
 	if err != nil {
 		// NotFound does not prove that the pod is gone: an API server that has just
@@ -327,7 +327,7 @@ func (w *podWriter) remove(ctx context.Context, shown *v1.Pod, uid types.UID) (*
 		// deletion.
 		return nil, err
 	}
-	if kept, ok := answer.(*v1.Pod); ok && kept.UID == uid && len(kept.Finalizers) > 0 {
+	if kept, ok := response.(*v1.Pod); ok && kept.UID == uid && len(kept.Finalizers) > 0 {
 		return kept, nil
 	}
 	w.pods.Removed(uid)
@@ -354,7 +354,7 @@ func (w *podWriter) finished(r result) {
 		w.scheduleRetry(r.key, nil, nil, time.Second)
 	case w.learnRefusal(&r):
 		// The next comparison sends the rest.
-	case !isAnswer(r.err):
+	case !isResponse(r.err):
 		// The connection delays the next request.
 		w.scheduleRetry(r.key, nil, nil, time.Second)
 	default:

@@ -50,7 +50,7 @@ type reflector[T object] struct {
 	connection *connection
 	// gate limits the lists of several reflectors at once; nil does not.
 	gate chan struct{}
-	// decode reads a list from the answer of the API server; nil reads the answer as a whole.
+	// decode reads a list from the response of the API server; nil reads the response as a whole.
 	decode func(io.Reader) (runtime.Object, error)
 	// onRefusal receives each refusal of the API server with the number of
 	// refusals in a row; nil logs them.
@@ -205,7 +205,7 @@ func (l listWatch[T]) Watch(o metav1.ListOptions) (apiwatch.Interface, error) {
 }
 
 // ListWithContext lists the objects. It leaves out the version and the limit of
-// the options: without them the answer is consistent and complete.
+// the options: without them the response is consistent and complete.
 func (l listWatch[T]) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -239,7 +239,7 @@ func (l listWatch[T]) WatchWithContext(ctx context.Context, o metav1.ListOptions
 	w, err := l.request(o).Watch(ctx)
 	if err != nil {
 		// client-go would retry some errors by itself, and not notice that the API
-		// server answers again.
+		// server responds again.
 		if ctx.Err() == nil {
 			l.watchErr = err
 		}

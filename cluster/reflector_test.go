@@ -121,7 +121,7 @@ func TestEachWatchFails(t *testing.T) {
 	}
 }
 
-// A list or watch request that is answered with 410 Gone is repeated without a version.
+// A list or watch request that is served with 410 Gone is repeated without a version.
 func TestRequestIsAnsweredWithGone(t *testing.T) {
 	for _, verb := range []string{"LIST", "WATCH"} {
 		t.Run(verb, func(t *testing.T) {

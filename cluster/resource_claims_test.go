@@ -79,14 +79,14 @@ func TestDeleteResourceSlices(t *testing.T) {
 		defer r.end()
 		synctest.Wait()
 		var selectors []string
-		var answer error
+		var response error
 		r.mu.Lock()
 		r.react = func(q fakeRequest) (runtime.Object, error) {
 			if q.verb != "DELETE" || q.resource != "resourceslices" || q.name != "" {
 				return nil, nil
 			}
 			selectors = append(selectors, q.selector)
-			return &metav1.Status{Status: metav1.StatusSuccess}, answer
+			return &metav1.Status{Status: metav1.StatusSuccess}, response
 		}
 		r.mu.Unlock()
 		for _, except := range [][]string{nil, {"a.example.com", "b.example.com"}} {
@@ -99,13 +99,13 @@ func TestDeleteResourceSlices(t *testing.T) {
 		if !reflect.DeepEqual(selectors, want) {
 			t.Errorf("selected %q, want %q", selectors, want)
 		}
-		answer = apierrors.NewNotFound(schema.GroupResource{Resource: "resourceslices"}, "")
+		response = apierrors.NewNotFound(schema.GroupResource{Resource: "resourceslices"}, "")
 		r.mu.Unlock()
 		if err := r.o.DeleteResourceSlices(t.Context(), nil); err != nil {
 			t.Errorf("without the API: %v", err)
 		}
 		r.mu.Lock()
-		answer = apierrors.NewForbidden(schema.GroupResource{Resource: "resourceslices"}, "", nil)
+		response = apierrors.NewForbidden(schema.GroupResource{Resource: "resourceslices"}, "", nil)
 		r.mu.Unlock()
 		if err := r.o.DeleteResourceSlices(t.Context(), nil); !apierrors.IsForbidden(err) {
 			t.Errorf("without permission: %v", err)

@@ -35,10 +35,10 @@ type sentRecord struct {
 // recorder's list is the queue: nothing is queued here.
 type sentEvents struct {
 	counts map[string]int32
-	// file keeps the counts over a restart of the daemon; nil does not. loaded says that they were read.
+	// file keeps the counts over a restart of the daemon; nil does not. loaded reports that they were read.
 	file   *statefile.File[sentRecord]
 	loaded bool
-	// changed says that the file has other counts; saved is when it was written.
+	// changed reports that the file has other counts; saved is when it was written.
 	changed bool
 	saved   time.Time
 	// newSince is when the daemon started, or could not send an event: events before it wait for those after it.

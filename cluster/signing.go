@@ -26,7 +26,7 @@ const (
 )
 
 // certificateRequests gets certificates signed through the API. A request waits
-// there until it is approved and signed, or until an API server answers at all.
+// there until it is approved and signed, or until an API server responds at all.
 type certificateRequests struct {
 	*Adapter
 	// signer is the signer name, usages are the usages of the certificate.
@@ -58,7 +58,7 @@ func (s *certificateRequests) Sign(ctx context.Context, r certificate.Request) (
 		case err == nil, errors.Is(err, errRequestGone):
 			failures = 0
 			continue
-		case !isAnswer(err) && s.connection.retryAfter() > 0:
+		case !isResponse(err) && s.connection.retryAfter() > 0:
 			if !s.connection.backoff(ctx, failures) {
 				return nil, ctx.Err()
 			}
@@ -141,12 +141,12 @@ func (s *certificateRequests) create(ctx context.Context, c *client,
 	r certificate.Request) (*certificatesv1.CertificateSigningRequest, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	wanted := &certificatesv1.CertificateSigningRequest{
+	desired := &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: r.Name},
 		Spec:       certificatesv1.CertificateSigningRequestSpec{Request: r.PEM, SignerName: s.signer, Usages: s.usages},
 	}
 	made := &certificatesv1.CertificateSigningRequest{}
-	err := c.certificates.Post().Resource("certificatesigningrequests").Body(wanted).Do(ctx).Into(made)
+	err := c.certificates.Post().Resource("certificatesigningrequests").Body(desired).Do(ctx).Into(made)
 	if !apierrors.IsAlreadyExists(err) {
 		return made, err
 	}

@@ -89,7 +89,7 @@ func TestSigningWaitsForTheSignature(t *testing.T) {
 			len(csr.Spec.Usages) != 1 || csr.Spec.Usages[0] != "client auth" {
 			t.Fatalf("requested %v", csr)
 		}
-		// No signer answers, and nothing loops. A request that is
+		// No signer responds, and nothing loops. A request that is
 		// garbage-collected is created again.
 		r.requests()
 		pass(time.Hour)

@@ -17,7 +17,7 @@ type object interface {
 }
 
 // store has the objects of one resource as the watch last showed them, and as the
-// API server answered to this adapter's own writes since: a write is never
+// API server responded to this adapter's own writes since: a write is never
 // repeated because the watch is late.
 type store[T object] struct {
 	// notify is called after each change.
@@ -34,7 +34,7 @@ type store[T object] struct {
 	// objects are by namespace/name.
 	objects map[string]T
 	// removed are the objects that were removed since the last list: by this
-	// adapter before the watch shows it, or by others before an answer to a write
+	// adapter before the watch shows it, or by others before a response to a write
 	// of this adapter arrives.
 	removed map[types.UID]bool
 }
@@ -72,7 +72,7 @@ func older(a, b metav1.Object) bool {
 	return err == nil && c < 0
 }
 
-// Stored takes an object from the watch, or from the answer to an own write.
+// Stored takes an object from the watch, or from the response to an own write.
 // Either may come late, or twice.
 func (s *store[T]) Stored(o T) {
 	if s.reduce != nil {

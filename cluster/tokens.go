@@ -44,7 +44,7 @@ type token struct {
 	stop      context.CancelFunc
 }
 
-// state changes with the token; known is false before the first answer.
+// state changes with the token; known is false before the first response.
 func (t *token) state() (state string, known bool) {
 	switch {
 	case t == nil || t.value == "" && t.err == nil:
@@ -122,7 +122,7 @@ func (o *Objects) keepToken(ctx context.Context, a *Adapter, key tokenKey, t *to
 			return
 		}
 		if err != nil {
-			if isAnswer(err) {
+			if isResponse(err) {
 				failures++
 				o.setTokenRefusal(t, err, failures)
 			}

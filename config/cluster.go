@@ -14,7 +14,7 @@ type Cluster struct {
 	Registration
 	Certificates
 	Rates Rates
-	// Verification says which images the cluster's pods may use without credentials. The
+	// Verification reports which images the cluster's pods may use without credentials. The
 	// kubelet has no flag for it.
 	Verification imagepolicy.Policy
 }

@@ -21,7 +21,7 @@ var fieldsWithout = parseKubeletFields(kubeletFieldsText)
 type fieldWithout struct {
 	// value is the supported value as encoding/json decodes it; nil for none.
 	value any
-	// remedy says why each other value is refused and what to do; empty if they are ignored.
+	// remedy reports why each other value is refused and what to do; empty if they are ignored.
 	remedy string
 }
 

@@ -26,7 +26,7 @@ type kubeletFlag struct {
 	// refused are values, "" for any that is not in same, that would be unsafe or surprising
 	// to ignore, each with what to do.
 	refused map[string]string
-	// why says why it has no effect or, if it is honoured, what it means.
+	// why reports why it has no effect or, if it is honoured, what it means.
 	why string
 	// removed is set if the kubelet 1.36 does not have it any more.
 	removed bool

@@ -106,7 +106,7 @@ func TestHonouredKubeletFlags(t *testing.T) {
 	}
 }
 
-// Each of these flags says why, and is hidden from the help.
+// Each of these flags reports why, and is hidden from the help.
 func TestKubeletFlagsAreComplete(t *testing.T) {
 	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	(&Options{}).AddFlags(f)

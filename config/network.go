@@ -97,7 +97,7 @@ const (
 	maxPodCIDRBits6 = 126
 )
 
-// maskedPodCIDRs says which ranges are used for those with bits after the prefix. Such a value may have
+// maskedPodCIDRs reports which ranges are used for those with bits after the prefix. Such a value may have
 // been set for years, while it had no effect: the daemon starts with it.
 func (o *Options) maskedPodCIDRs() (notices []string) {
 	for part := range strings.SplitSeq(o.podCIDR, ",") {

@@ -2,7 +2,7 @@ package config
 
 import "net/netip"
 
-// PodDNSMode says when the node has a name server for its pods.
+// PodDNSMode reports when the node has a name server for its pods.
 type PodDNSMode string
 
 // The modes: with the network that podstead creates for its private containerd, always, never.
@@ -39,7 +39,7 @@ func (d *PodDNS) settings() []setting {
 	}
 }
 
-// The shortest prefixes of networks that may be answered, in bits: the name server asks others for
+// The shortest prefixes of networks that may be served, in bits: the name server asks others for
 // its clients, and must not do that for a part of the Internet.
 const (
 	minPrefix4 = 8

@@ -16,7 +16,7 @@ type setting struct {
 	flag string
 	// field is the path of a field of a KubeletConfiguration, such as
 	// authentication.x509.clientCAFile, and own that of a PodsteadConfiguration. A setting has
-	// one of them, or without says why it has none.
+	// one of them, or without reports why it has none.
 	field, own, without string
 	// help is the help of the flag, which names the value in back quotes, and the meaning of the
 	// field in the reference.

@@ -21,7 +21,7 @@ type crash struct {
 }
 
 func newCrash(t *testing.T, b *Backoff) *crash {
-	return &crash{t: t, b: b, pod: wantedPod(v1.RestartPolicyAlways, []string{"a"})}
+	return &crash{t: t, b: b, pod: desiredPod(v1.RestartPolicyAlways, []string{"a"})}
 }
 
 // start starts the container and lets it run for a duration.
@@ -114,7 +114,7 @@ func TestBackoffResets(t *testing.T) {
 
 func TestBackoffFirstStartDoesNotCount(t *testing.T) {
 	b := NewBackoff(0, "")
-	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
+	pod := desiredPod(v1.RestartPolicyAlways, []string{"a"})
 	for range 3 {
 		b.started(pod, &pod.Spec.Containers[0], nil, 0)
 	}
@@ -165,7 +165,7 @@ func TestBackoffWallClockJumps(t *testing.T) {
 func TestBackoffLimitOfThePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBackoff(20*time.Second, "")
-		pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
+		pod := desiredPod(v1.RestartPolicyAlways, []string{"a"})
 		c := &pod.Spec.Containers[0]
 		ends := func(id string) *Container {
 			return &Container{ID: id, Name: "a", State: StateExited, StartedAt: time.Now(), FinishedAt: time.Now()}

@@ -10,7 +10,7 @@ import (
 	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
-// A pod whose bandwidth no plugin limits runs, and an event says so. A runtime that does not
+// A pod whose bandwidth no plugin limits runs, and an event reports it. A runtime that does not
 // report its network may have the plugin.
 func TestBandwidthWithoutPlugin(t *testing.T) {
 	const portmap = `{"Networks": [{"Config": {"Plugins": [{"Network": {"type": "portmap", "capabilities": {"portMappings": true}}}]}}]}`

@@ -61,7 +61,7 @@ type Options struct {
 	RequestTimeout time.Duration
 	// Log may be nil.
 	Log *slog.Logger
-	// Observe is called after each call that was answered or failed, with the
+	// Observe is called after each call that was served or failed, with the
 	// name of its method, such as RunPodSandbox. It may be nil and must not
 	// block.
 	Observe func(method string, took time.Duration, err error)

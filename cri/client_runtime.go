@@ -16,7 +16,7 @@ const (
 	// pause image and wait for a slow CNI plugin, so it gets twice the time.
 	sandboxFactor = 2
 	// execSlack is the time that an exec may take beyond its own timeout, for the
-	// runtime to kill it and answer. It is short, because probes wait for it.
+	// runtime to kill it and respond. It is short, because probes wait for it.
 	execSlack = 15 * time.Second
 )
 

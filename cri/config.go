@@ -68,7 +68,7 @@ type containerInput struct {
 	// users is that of the sandbox.
 	users *UserNamespace
 	// target is the container whose processes it sees; empty for those that the
-	// pod's spec says.
+	// pod's spec specifies.
 	target string
 }
 

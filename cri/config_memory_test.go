@@ -30,7 +30,7 @@ func TestLimitedSwap(t *testing.T) {
 		"critical":         {"- 1Gi", "", podinfo.CriticalPriority, 0, "0"},
 		"more than there":  {"- 32Gi", "", 0, 0, "0"},
 	} {
-		pod := wantedPod("", []string{"a"})
+		pod := desiredPod("", []string{"a"})
 		pod.Spec.Priority = &c.priority
 		pod.Spec.Containers[0].Resources = requirements(c.request, c.limit)
 		got := g.containerResources(pod, &pod.Spec.Containers[0], nil)
@@ -39,7 +39,7 @@ func TestLimitedSwap(t *testing.T) {
 		}
 	}
 	g.cgroup.Swap = 0
-	pod := wantedPod("", []string{"a"})
+	pod := desiredPod("", []string{"a"})
 	pod.Spec.Containers[0].Resources = requirements("- 1Gi", "- 2Gi")
 	if got := g.containerResources(pod, &pod.Spec.Containers[0], nil); got.MemorySwapLimitInBytes != 2<<30 {
 		t.Errorf("NoSwap: memory and swap are %d", got.MemorySwapLimitInBytes)
@@ -62,14 +62,14 @@ func TestMemoryQoS(t *testing.T) {
 		g := testConfig()
 		g.cgroup = cgroupvalues.Settings{V2: true,
 			MemoryQoS: &cgroupvalues.MemoryQoS{ThrottlingFactor: 0.9, Reserve: c.reserve, Allocatable: 4 << 30}}
-		pod := wantedPod("", []string{"a"})
+		pod := desiredPod("", []string{"a"})
 		pod.Spec.Containers[0].Resources = requirements(c.request, c.limit)
 		got := g.containerResources(pod, &pod.Spec.Containers[0], nil).Unified
 		if got["memory.high"] != c.high || got["memory.min"] != c.min || got["memory.low"] != c.low {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	pod := wantedPod("", []string{"a"})
+	pod := desiredPod("", []string{"a"})
 	pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: requirements("- 1Gi", "").Requests}
 	g := testConfig()
 	g.cgroup = cgroupvalues.Settings{V2: true}
@@ -98,7 +98,7 @@ func TestLimitsOfThePod(t *testing.T) {
 		"no resources of a pod":  {"", "", "", 0, 0, 2, "max"},
 		"own limits, both lower": {"", "1 1Gi", "2 2Gi", 100_000, 1 << 30, 1024, "966365184"},
 	} {
-		pod := wantedPod("", []string{"a"})
+		pod := desiredPod("", []string{"a"})
 		pod.Spec.Containers[0].Resources = requirements(c.request, c.limit)
 		if c.podLimit != "" {
 			whole := requirements("", c.podLimit)

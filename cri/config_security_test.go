@@ -13,7 +13,7 @@ import (
 // securePod decodes the spec of a pod with a container "a".
 func securePod(t *testing.T, spec string) *v1.Pod {
 	t.Helper()
-	pod := wantedPod("", []string{"a"})
+	pod := desiredPod("", []string{"a"})
 	if err := yaml.UnmarshalStrict([]byte(spec), &pod.Spec); err != nil {
 		t.Fatal(err)
 	}

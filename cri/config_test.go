@@ -20,7 +20,7 @@ func testConfig() config {
 }
 
 func TestSandboxConfig(t *testing.T) {
-	pod := wantedPod(v1.RestartPolicyAlways, []string{"a", "b"}, "i")
+	pod := desiredPod(v1.RestartPolicyAlways, []string{"a", "b"}, "i")
 	pod.Labels = map[string]string{"app": "web", LabelInstance: "other"}
 	pod.Annotations = map[string]string{"kubernetes.io/config.source": "file", "x": "y"}
 	pod.Spec.Containers[0].Ports = []v1.ContainerPort{
@@ -98,7 +98,7 @@ func TestNamespaces(t *testing.T) {
 		"pid":     {v1.PodSpec{HostPID: true}, pod, pod, node},
 		"share":   {v1.PodSpec{ShareProcessNamespace: &share}, pod, pod, pod},
 	} {
-		p := wantedPod("", nil)
+		p := desiredPod("", nil)
 		p.Spec = tc.spec
 		got := testConfig().sandbox(p, 0, SandboxInputs{})
 		if n := got.Linux.SecurityContext.NamespaceOptions; n.Network != tc.network || n.Ipc != tc.ipc || n.Pid != tc.pid {
@@ -108,7 +108,7 @@ func TestNamespaces(t *testing.T) {
 }
 
 func TestContainerConfig(t *testing.T) {
-	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
+	pod := desiredPod(v1.RestartPolicyAlways, []string{"a"})
 	c := &pod.Spec.Containers[0]
 	c.Command, c.Args, c.WorkingDir = []string{"/bin/$(NAME)"}, []string{"$(NAME)", "$$(NAME)", "$(NO)"}, "/work"
 	c.Ports = []v1.ContainerPort{{Name: "http", ContainerPort: 80, Protocol: v1.ProtocolTCP}}
@@ -185,7 +185,7 @@ func TestContainerConfig(t *testing.T) {
 
 // The configuration that is written equals the one that is recovered.
 func TestContainerConfigIsRecovered(t *testing.T) {
-	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
+	pod := desiredPod(v1.RestartPolicyAlways, []string{"a"})
 	made := testConfig().container(pod, &pod.Spec.Containers[0], containerInput{
 		restartCount: 2, Inputs: Inputs{TerminationMessageHost: "/f"},
 	})
@@ -248,7 +248,7 @@ func TestContainerResources(t *testing.T) {
 		{"1m -", "1m -", 2, 1000, 0, 999},
 		{"1000 -", "", 262144, 0, 0, 999},
 	} {
-		pod := wantedPod("", []string{"a"})
+		pod := desiredPod("", []string{"a"})
 		c := &pod.Spec.Containers[0]
 		c.Resources = requirements(tc.request, tc.limit)
 		got := testConfig().containerResources(pod, c, nil)
@@ -281,7 +281,7 @@ func (assignedTo) Created(string, string) {}
 // A container with exclusive CPUs has no quota; the others run on the shared ones. One with memory of NUMA nodes
 // is created with them. A resize keeps all that.
 func TestAssignedOfContainers(t *testing.T) {
-	pod := wantedPod("", []string{"own", "other"})
+	pod := desiredPod("", []string{"own", "other"})
 	g, assigned := testConfig(), assignedTo(pod.UID)
 	for i, want := range []*runtimeapi.LinuxContainerResources{{CpusetCpus: "1-2", CpuQuota: 0, CpusetMems: "0,2"},
 		{CpusetCpus: "0,3", CpuQuota: 200_000}} {
@@ -302,7 +302,7 @@ func TestAssignedOfContainers(t *testing.T) {
 }
 
 func TestOOMScoreAdj(t *testing.T) {
-	pod := wantedPod("", []string{"a"})
+	pod := desiredPod("", []string{"a"})
 	if got := oomScoreAdj(pod, &pod.Spec.Containers[0], 0); got != 1000 {
 		t.Errorf("BestEffort: %d", got)
 	}
@@ -317,7 +317,7 @@ func TestOOMScoreAdj(t *testing.T) {
 }
 
 func TestPodResources(t *testing.T) {
-	pod := wantedPod("", []string{"a", "b"}, "i")
+	pod := desiredPod("", []string{"a", "b"}, "i")
 	pod.Spec.Containers[0].Resources = requirements("1 -", "1 1Gi")
 	pod.Spec.Containers[1].Resources = requirements("500m -", "1 1Gi")
 	pod.Spec.InitContainers[0].Resources = requirements("250m -", "3 1Gi")
@@ -328,7 +328,7 @@ func TestPodResources(t *testing.T) {
 }
 
 func TestConfigsShareNothingWithThePod(t *testing.T) {
-	pod := wantedPod("", []string{"a"})
+	pod := desiredPod("", []string{"a"})
 	pod.Annotations = map[string]string{"a": "b"}
 	before := maps.Clone(pod.Annotations)
 	testConfig().sandbox(pod, 0, SandboxInputs{}).Annotations["c"] = "d"

@@ -16,7 +16,7 @@ import (
 var (
 	// ErrNotFound means that the sandbox, container or image does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrUnavailable means that nothing answers at the endpoint, or that the
+	// ErrUnavailable means that nothing responds at the endpoint, or that the
 	// connection broke. A write may have taken effect nevertheless.
 	ErrUnavailable = errors.New("container runtime unavailable")
 	// ErrOutputTooLarge means that a command printed more than is accepted. How it
@@ -119,7 +119,7 @@ func (c *Client) wrapError(ctx context.Context, op operation, limit time.Duratio
 }
 
 // nameReserved recognises a taken name. containerd has no code for it (1.6
-// answers Unknown, 2.4 FailedPrecondition), so only the text identifies it. No
+// responds Unknown, 2.4 FailedPrecondition), so only the text identifies it. No
 // other place inspects it.
 func nameReserved(message string) bool {
 	return strings.Contains(message, " is reserved for ") || strings.Contains(message, "name is reserved")

@@ -19,7 +19,7 @@ type lateContext struct {
 
 func (c lateContext) Deadline() (time.Time, bool) { return c.due, true }
 
-// A runtime that answers at the caller's deadline, just before the caller's own
+// A runtime that responds at the caller's deadline, just before the caller's own
 // timer fires, has not exceeded the client's timeout.
 func TestCallerDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

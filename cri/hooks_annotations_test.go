@@ -10,7 +10,7 @@ import (
 // The data that terminating a container needs is recovered from its
 // annotations.
 func TestHookAnnotations(t *testing.T) {
-	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"}, "i", "s")
+	pod := desiredPod(v1.RestartPolicyAlways, []string{"a"}, "i", "s")
 	always := v1.ContainerRestartPolicyAlways
 	pod.Spec.InitContainers[1].RestartPolicy = &always
 	pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{

@@ -59,7 +59,7 @@ func (h *tenantsHarness) run(source podinfo.Source, tenant, image string, policy
 		Own:    func(string) []Credential { return logins },
 	}
 	w := &waiter{}
-	pod := wantedPod("", nil)
+	pod := desiredPod("", nil)
 	pod.UID, pod.Annotations = types.UID(tenant), map[string]string{podinfo.AnnotationSource: string(source)}
 	go func() {
 		w.ref, w.err = h.ensure(context.Background(), pod, image, policy, credentials)
@@ -78,12 +78,12 @@ func TestImageOfAnotherTenant(t *testing.T) {
 		h := newTenantsHarness(dir, "")
 		const image = "r.test/web:1"
 		id := "sha256:" + strings.Repeat("a", 64)
-		h.registry.answer(image+" as a", nil)
+		h.registry.response(image+" as a", nil)
 		if w := h.run(podinfo.SourceAPI, "a", image, v1.PullIfNotPresent, "a"); w.err != nil {
 			t.Fatal(w.err)
 		}
 		h.registry.present[image] = id // the record of its ID was made by name
-		h.registry.answer(image+" as a", nil)
+		h.registry.response(image+" as a", nil)
 		if w := h.run(podinfo.SourceAPI, "a", image, v1.PullAlways, "a"); w.err != nil {
 			t.Fatal(w.err)
 		}
@@ -103,7 +103,7 @@ func TestImageOfAnotherTenant(t *testing.T) {
 		if got := len(h.registry.pulls()); got != pulls {
 			t.Errorf("%d pulls", got-pulls)
 		}
-		h.registry.answer(image+" as b", errors.New("401 Unauthorized"))
+		h.registry.response(image+" as b", errors.New("401 Unauthorized"))
 		if w := h.run(podinfo.SourceAPI, "b", image, v1.PullIfNotPresent, "b"); w.waiting().Reason != "ErrImagePull" ||
 			!strings.Contains(w.waiting().Message, "401") {
 			t.Errorf("a wrong login: %v", w.err)
@@ -111,7 +111,7 @@ func TestImageOfAnotherTenant(t *testing.T) {
 		if w := h.run(podinfo.SourceAPI, "b", image, v1.PullIfNotPresent, "b"); w.waiting().Reason != "ImagePullBackOff" {
 			t.Errorf("a wrong login again: %v", w.err)
 		}
-		h.registry.answer(image+" as c", nil)
+		h.registry.response(image+" as c", nil)
 		if w := h.run(podinfo.SourceAPI, "c", image, v1.PullIfNotPresent, "c"); w.err != nil {
 			t.Errorf("a right login: %v", w.err)
 		}
@@ -158,7 +158,7 @@ func TestPullThatCannotBeRecorded(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		h := newTenantsHarness(dir, "")
-		h.registry.answer("web:1", nil)
+		h.registry.response("web:1", nil)
 		if w := h.run(podinfo.SourceFile, "static", "web:1", v1.PullIfNotPresent); w.ref != "pulled-web:1" {
 			t.Errorf("a static pod: %v", w.err)
 		}

@@ -83,7 +83,7 @@ func TestImagesOfArchivesAreNotPulled(t *testing.T) {
 					if len(r.pulls()) != 1 {
 						t.Fatalf("%d pulls, %v", len(r.pulls()), w.err)
 					}
-					r.answer(image, errors.New("no route to host"))
+					r.response(image, errors.New("no route to host"))
 					synctest.Wait()
 					if w.err == nil || !strings.Contains(w.err.Error(),
 						"no route to host; image archive /a.tar contains it, but: it is empty") {

@@ -28,8 +28,8 @@ func TestCredentialsAreTriedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, events := newRegistry(), &eventLog{}
 		m := newImageManager(ImageConfig{Runtime: r}, events)
-		r.answer("web:1 as a", errors.New("401 Unauthorized"))
-		r.answer("web:1 as b", nil)
+		r.response("web:1 as a", errors.New("401 Unauthorized"))
+		r.response("web:1 as b", nil)
 		w := m.askWith("u", "web:1", v1.PullIfNotPresent, loginsOf("", nil, "a", "b", "c"))
 		if w.ref != "pulled-web:1 as b" || w.err != nil {
 			t.Errorf("got %q, %v", w.ref, w.err)
@@ -46,8 +46,8 @@ func TestFailedCredentialsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, events := newRegistry(), &eventLog{}
 		m := newImageManager(ImageConfig{Runtime: r}, events)
-		r.answer("web:1 as a", errors.New("401 Unauthorized for a:hunter2-a"))
-		r.answer("web:1 as b", errors.New("403 Forbidden"))
+		r.response("web:1 as a", errors.New("401 Unauthorized for a:hunter2-a"))
+		r.response("web:1 as b", errors.New("403 Forbidden"))
 		fault := errors.Join(errors.New("there is no Secret shop/c"), errors.New("cannot read config.json"))
 		w := m.askWith("u", "web:1", v1.PullIfNotPresent, loginsOf("", fault, "a", "b"))
 		want := `Failed to pull image "web:1": with the credential of Secret shop/a: 401 Unauthorized for a:[hidden]; ` +
@@ -73,11 +73,11 @@ func TestNewCredentialsResetTheBackoff(t *testing.T) {
 		r := newRegistry()
 		m := newImageManager(ImageConfig{Runtime: r}, noEvents{})
 		for range 3 {
-			r.answer("web:1", errors.New("401 Unauthorized"))
+			r.response("web:1", errors.New("401 Unauthorized"))
 			m.askWith("u", "web:1", v1.PullIfNotPresent, loginsOf("1", nil))
 			time.Sleep(time.Minute)
 		}
-		r.answer("web:1 as a", errors.New("401 Unauthorized"))
+		r.response("web:1 as a", errors.New("401 Unauthorized"))
 		w := m.askWith("u", "web:1", v1.PullIfNotPresent, loginsOf("2", nil, "a"))
 		if w.waiting().Reason != "ErrImagePull" {
 			t.Errorf("got %v", w.err)
@@ -87,7 +87,7 @@ func TestNewCredentialsResetTheBackoff(t *testing.T) {
 		if !errors.As(w.err, &held) || held.Reason != "ImagePullBackOff" || held.retryAfter != imageBackoffInitial {
 			t.Errorf("got %v", w.err)
 		}
-		r.answer("web:1 as b", nil)
+		r.response("web:1 as b", nil)
 		if w := m.askWith("u", "web:1", v1.PullIfNotPresent, loginsOf("3", nil, "b")); w.err != nil {
 			t.Errorf("got %v", w.err)
 		}
@@ -106,8 +106,8 @@ func TestPullsAreSharedByCredential(t *testing.T) {
 		if got := r.pulls(); !slices.Equal(got, []string{"web:1 as a", "web:1"}) {
 			t.Fatalf("pulls %q", got)
 		}
-		r.answer("web:1 as a", nil)
-		r.answer("web:1", errors.New("401 Unauthorized"))
+		r.response("web:1 as a", nil)
+		r.response("web:1", errors.New("401 Unauthorized"))
 		synctest.Wait()
 		if with.err != nil || same.err != nil || without.waiting().Reason != "ErrImagePull" {
 			t.Errorf("got %v, %v, %v", with.err, same.err, without.err)

@@ -72,7 +72,7 @@ func (c *Client) SandboxImage(ctx context.Context) (string, error) {
 	return config.SandboxImage, err
 }
 
-// HasImages reports whether the runtime has all images of a pod; false if it does not answer.
+// HasImages reports whether the runtime has all images of a pod; false if it does not respond.
 func (c *Client) HasImages(ctx context.Context, pod *v1.Pod) bool {
 	for name := range podinfo.Images(&pod.Spec) {
 		if image, err := c.ImageStatus(ctx, name); err != nil || image == nil {

@@ -16,19 +16,19 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// registry is an image service whose pulls block until the test answers them.
+// registry is an image service whose pulls block until the test serves them.
 type registry struct {
-	mu      sync.Mutex
-	present map[string]string // image ID by reference
-	answers map[string]chan error
-	begun   []string
-	ended   []string // cancelled
-	inspect error
-	slow    time.Duration // delay until a cancelled pull returns
+	mu        sync.Mutex
+	present   map[string]string // image ID by reference
+	responses map[string]chan error
+	begun     []string
+	ended     []string // cancelled
+	inspect   error
+	slow      time.Duration // delay until a cancelled pull returns
 }
 
 func newRegistry(present ...string) *registry {
-	r := &registry{present: map[string]string{}, answers: map[string]chan error{}}
+	r := &registry{present: map[string]string{}, responses: map[string]chan error{}}
 	for _, image := range present {
 		r.present[image] = "id-of-" + image
 	}
@@ -53,10 +53,10 @@ func (r *registry) PullImage(ctx context.Context, image string, auth *runtimeapi
 	}
 	r.mu.Lock()
 	r.begun = append(r.begun, image)
-	answer := r.channel(image)
+	response := r.channel(image)
 	r.mu.Unlock()
 	select {
-	case err := <-answer:
+	case err := <-response:
 		return "pulled-" + image, err
 	case <-ctx.Done():
 		time.Sleep(r.slow)
@@ -68,13 +68,13 @@ func (r *registry) PullImage(ctx context.Context, image string, auth *runtimeapi
 }
 
 func (r *registry) channel(image string) chan error {
-	if r.answers[image] == nil {
-		r.answers[image] = make(chan error, 1)
+	if r.responses[image] == nil {
+		r.responses[image] = make(chan error, 1)
 	}
-	return r.answers[image]
+	return r.responses[image]
 }
 
-func (r *registry) answer(image string, err error) {
+func (r *registry) response(image string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.channel(image) <- err
@@ -124,7 +124,7 @@ func (m *imageManager) ask(uid, image string, policy v1.PullPolicy) *waiter {
 func (m *imageManager) askWith(uid, image string, policy v1.PullPolicy, credentials PullCredentials) *waiter {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &waiter{cancel: cancel}
-	pod := wantedPod("", nil)
+	pod := desiredPod("", nil)
 	pod.UID = types.UID(uid)
 	go func() {
 		w.ref, w.err = m.ensure(ctx, pod, image, policy, credentials)
@@ -178,7 +178,7 @@ func TestImagePolicies(t *testing.T) {
 					r.present["web:1"] = "id-of-web:1"
 				}
 				r.inspect = tc.inspect
-				r.answer("web:1", tc.pull)
+				r.response("web:1", tc.pull)
 				if tc.image == "" {
 					tc.image = "web:1"
 				}
@@ -203,7 +203,7 @@ func TestImageBackoff(t *testing.T) {
 		m := newImageManager(ImageConfig{Runtime: r}, noEvents{})
 		for _, seconds := range []int{10, 20, 40, 80, 160, 300, 300} {
 			delay := time.Duration(seconds) * time.Second
-			r.answer("web:1", errors.New("no route"))
+			r.response("web:1", errors.New("no route"))
 			w := m.ask("u", "web:1", v1.PullIfNotPresent)
 			if w.waiting().Reason != "ErrImagePull" {
 				t.Fatalf("got %v", w.err)
@@ -221,12 +221,12 @@ func TestImageBackoff(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		// Another pod, or another image, is not delayed.
-		r.answer("web:1", nil)
+		r.response("web:1", nil)
 		if w := m.ask("other", "web:1", v1.PullIfNotPresent); w.err != nil {
 			t.Errorf("another pod: %v", w.err)
 		}
 		// An image that appeared by other means ends the back-off.
-		r.answer("web:1", errors.New("no route"))
+		r.response("web:1", errors.New("no route"))
 		m.ask("u", "web:1", v1.PullIfNotPresent)
 		r.present["web:1"] = "x"
 		if w := m.ask("u", "web:1", v1.PullIfNotPresent); w.err != nil {
@@ -243,11 +243,11 @@ func TestImageBackoffResets(t *testing.T) {
 		r := newRegistry()
 		m := newImageManager(ImageConfig{Runtime: r}, noEvents{})
 		for range 2 {
-			r.answer("web:1", errors.New("no route"))
+			r.response("web:1", errors.New("no route"))
 			m.ask("u", "web:1", v1.PullIfNotPresent)
 			time.Sleep(imageBackoffReset + time.Second)
 		}
-		r.answer("web:1", errors.New("no route"))
+		r.response("web:1", errors.New("no route"))
 		w := m.ask("u", "web:1", v1.PullIfNotPresent)
 		var held *waitError
 		if errors.As(w.err, &held); held.retryAfter != imageErrorShown {
@@ -258,7 +258,7 @@ func TestImageBackoffResets(t *testing.T) {
 			t.Errorf("waits %s, want 10s", held.retryAfter)
 		}
 		m.forgetPod("u")
-		r.answer("web:1", nil)
+		r.response("web:1", nil)
 		if w = m.ask("u", "web:1", v1.PullIfNotPresent); w.err != nil {
 			t.Errorf("after the failures expired: %v", w.err)
 		}
@@ -282,7 +282,7 @@ func TestEqualPullsAreShared(t *testing.T) {
 		if !first.done || !errors.Is(first.err, context.Canceled) || second.done {
 			t.Fatalf("first %v, second done %t", first.err, second.done)
 		}
-		r.answer("web:latest", nil)
+		r.response("web:latest", nil)
 		synctest.Wait()
 		for _, w := range []*waiter{second, third} {
 			if !w.done || w.err != nil || w.ref != "pulled-web:latest" {
@@ -313,7 +313,7 @@ func TestPullIsCancelledWithItsLastWaiter(t *testing.T) {
 			t.Errorf("failures %v, events %q", m.failures, events.reasons())
 		}
 		third := m.ask("1", "web:1", v1.PullIfNotPresent)
-		r.answer("web:1", nil)
+		r.response("web:1", nil)
 		synctest.Wait()
 		if third.err != nil || !third.done {
 			t.Errorf("got %v", third.err)
@@ -333,7 +333,7 @@ func TestCancelledPullIsNotShared(t *testing.T) {
 		if got := len(r.pulls()); got != 2 {
 			t.Errorf("%d pulls, want a new one", got)
 		}
-		r.answer("web:1", nil)
+		r.response("web:1", nil)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if second.err != nil || !second.done || !first.done {
@@ -347,7 +347,7 @@ func TestSharedFailureBacksOffEachPod(t *testing.T) {
 		r := newRegistry()
 		m := newImageManager(ImageConfig{Runtime: r}, noEvents{})
 		first, second := m.ask("1", "web:1", v1.PullIfNotPresent), m.ask("2", "web:1", v1.PullIfNotPresent)
-		r.answer("web:1", errors.New("no route"))
+		r.response("web:1", errors.New("no route"))
 		synctest.Wait()
 		if first.waiting().Reason != "ErrImagePull" || second.waiting().Reason != "ErrImagePull" {
 			t.Errorf("got %v and %v", first.err, second.err)
@@ -375,12 +375,12 @@ func TestAtMostFivePullsStartAtOnce(t *testing.T) {
 		if w := m.ask("u", "there:1", v1.PullIfNotPresent); !w.done || w.err != nil {
 			t.Errorf("present: done %t, %v", w.done, w.err)
 		}
-		r.answer("there:1", nil)
+		r.response("there:1", nil)
 		if w := m.ask("u", "there:1", v1.PullAlways); !w.done || w.err != nil {
 			t.Errorf("present, Always: done %t, %v", w.done, w.err)
 		}
 		// When a pull ends, the longest waiting one takes its slot.
-		r.answer("web:0", nil)
+		r.response("web:0", nil)
 		synctest.Wait()
 		if got := r.pulls(); got[len(got)-1] != "web:5" || len(got) != 7 {
 			t.Fatalf("pulls %q", got)
@@ -403,7 +403,7 @@ func TestAtMostFivePullsStartAtOnce(t *testing.T) {
 			t.Fatalf("pulls after 30 s: %q", got)
 		}
 		for i := range all {
-			r.answer(fmt.Sprintf("web:%d", i), nil)
+			r.response(fmt.Sprintf("web:%d", i), nil)
 		}
 		synctest.Wait()
 		for i, w := range all {

@@ -126,7 +126,7 @@ func TestKillOfAHangingStop(t *testing.T) {
 	})
 }
 
-// A container whose AppArmor profile receives no signals cannot be stopped: the error says
+// A container whose AppArmor profile receives no signals cannot be stopped: the error reports
 // what the profile lacks.
 func TestKillOfAContainerThatReceivesNoSignals(t *testing.T) {
 	withTestbed(t, pod(v1.RestartPolicyAlways, []string{"a"}), func(t *testing.T, b *syncerHarness) {

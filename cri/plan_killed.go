@@ -46,7 +46,7 @@ func (k *KilledInstance) outlivedBy(c *Container) bool {
 // KilledToRestart returns, by container name, the instances of regular containers that this
 // request kills in order to restart them, and those of known that were killed and have no
 // successor yet. The caller keeps them before it calls Sync, and passes them as Restarting from
-// then on: the code with which an instance exits says nothing about its successor, and with
+// then on: the code with which an instance exits reports nothing about its successor, and with
 // OnFailure a clean exit would end the pod if the daemon or the runtime fails between the two.
 // (The kubelet loses the container then.) It is nil for a pod whose containers restart always.
 func (r *SyncRequest) KilledToRestart(known map[string]KilledInstance) map[string]KilledInstance {

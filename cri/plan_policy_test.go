@@ -48,7 +48,7 @@ func TestOnExit(t *testing.T) {
 		{"a rule about nothing", never, ownNever, rules(v1.ContainerRestartRule{Action: restart}), 42, NoRestart},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			pod := wantedPod(tc.pod, one)
+			pod := desiredPod(tc.pod, one)
 			c := &pod.Spec.Containers[0]
 			if tc.own != none {
 				c.RestartPolicy = &tc.own
@@ -65,65 +65,65 @@ func TestPlanOwnPolicies(t *testing.T) {
 	testPlan(t, []planCase{
 		{
 			name:     "policy Never, its own Always: started again",
-			pod:      restarting(wantedPod(never, two), "a", ownAlways),
+			pod:      restarting(desiredPod(never, two), "a", ownAlways),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited).in("d", "b", StateExited, exit(1)),
 			want:     Actions{SandboxID: "s", Start: []int{0}},
 		}, {
 			name:     "policy Always, its own Never: it stays",
-			pod:      restarting(wantedPod(always, two), "a", ownNever),
+			pod:      restarting(desiredPod(always, two), "a", ownNever),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(1)).in("d", "b", StateRunning),
 			want:     Actions{SandboxID: "s"},
 		}, {
 			name:     "policy Always, all have their own and are done: the pod has terminated",
-			pod:      restarting(restarting(wantedPod(always, two), "a", ownNever), "b", ownOnFailure),
+			pod:      restarting(restarting(desiredPod(always, two), "a", ownNever), "b", ownOnFailure),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(1)).in("d", "b", StateExited),
 			want:     Actions{SandboxID: "s", KillPod: true},
 		}, {
 			name:     "a rule restarts it",
-			pod:      restarting(wantedPod(never, one), "a", ownNever, on(restart, 42)),
+			pod:      restarting(desiredPod(never, one), "a", ownNever, on(restart, 42)),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateExited, exit(42)),
 			want:     Actions{SandboxID: "s", Start: []int{0}},
 		}, {
 			name:     "liveness failed, its own policy is Never: killed, not restarted",
-			pod:      restarting(wantedPod(always, two), "a", ownNever),
+			pod:      restarting(desiredPod(always, two), "a", ownNever),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "b", StateRunning),
 			failed:   map[string]KillReason{"c": KillLiveness},
 			want:     Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillLiveness)}},
 		}, {
 			name:     "liveness failed, policy Never, its own OnFailure: killed and restarted",
-			pod:      restarting(wantedPod(never, one), "a", ownOnFailure),
+			pod:      restarting(desiredPod(never, one), "a", ownOnFailure),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning),
 			failed:   map[string]KillReason{"c": KillLiveness},
 			want:     Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillLiveness)}, Start: []int{0}},
 		}, {
 			name:     "liveness failed, Never but with rules: the pod waits for the code",
-			pod:      restarting(wantedPod(never, one), "a", ownNever, on(restart, 137)),
+			pod:      restarting(desiredPod(never, one), "a", ownNever, on(restart, 137)),
 			observed: (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning),
 			failed:   map[string]KillReason{"c": KillLiveness},
 			want:     Actions{SandboxID: "s", Kill: []Kill{killed("c", "a", KillLiveness)}},
 		}, {
 			name:     "an init container's own policy: it fails the pod",
-			pod:      restarting(wantedPod(always, one, "i"), "i", ownNever),
+			pod:      restarting(desiredPod(always, one, "i"), "i", ownNever),
 			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(1)),
 			want:     Actions{SandboxID: "s", KillPod: true},
 		}, {
 			name:     "an init container's own policy: it is restarted",
-			pod:      restarting(wantedPod(never, one, "i"), "i", ownOnFailure),
+			pod:      restarting(desiredPod(never, one, "i"), "i", ownOnFailure),
 			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(1)),
 			want:     Actions{SandboxID: "s", StartInit: []int{0}},
 		}, {
 			name:     "an init container's own policy OnFailure: out of memory is a failure",
-			pod:      restarting(wantedPod(never, one, "i"), "i", ownOnFailure),
+			pod:      restarting(desiredPod(never, one, "i"), "i", ownOnFailure),
 			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, oomKilled),
 			want:     Actions{SandboxID: "s", StartInit: []int{0}},
 		}, {
 			name:     "an init container's rule: it is restarted",
-			pod:      restarting(wantedPod(never, one, "i"), "i", ownNever, on(restart, 3)),
+			pod:      restarting(desiredPod(never, one, "i"), "i", ownNever, on(restart, 3)),
 			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited, exit(3)),
 			want:     Actions{SandboxID: "s", StartInit: []int{0}},
 		}, {
 			name:     "an init container that succeeded is done, whatever its rules",
-			pod:      restarting(wantedPod(never, one, "i"), "i", ownNever, notOn(restartAll, 3)),
+			pod:      restarting(desiredPod(never, one, "i"), "i", ownNever, notOn(restartAll, 3)),
 			observed: (&observedPod{}).sandbox("s", true).in("x", "i", StateExited),
 			want:     Actions{SandboxID: "s", Start: []int{0}},
 		},
@@ -135,7 +135,7 @@ func TestPlanRestartAll(t *testing.T) {
 	end := func(id, name string) Kill { return Kill{ID: id, Name: name, Reason: KillRestartAll, Grace: &zero} }
 	// The regular container a restarts all containers with exit code 42.
 	pod := func(init ...string) *v1.Pod {
-		return restarting(wantedPod(never, two, init...), "a", ownNever, on(restartAll, 42))
+		return restarting(desiredPod(never, two, init...), "a", ownNever, on(restartAll, 42))
 	}
 	trigger := &Container{ID: "c", Name: "a", State: StateExited, ExitCode: 42, SandboxID: "s",
 		Hash: Hash(&pod().Spec.Containers[0])}
@@ -182,7 +182,7 @@ func TestPlanRestartAll(t *testing.T) {
 
 // Init containers and sidecars can trigger a restart of all containers too.
 func TestPlanRestartAllForInit(t *testing.T) {
-	pod := sidecar(wantedPod(never, one, "i", "s"), "s")
+	pod := sidecar(desiredPod(never, one, "i", "s"), "s")
 	pod = restarting(pod, "i", ownNever, on(restartAll, 7))
 	pod.Spec.InitContainers[1].RestartPolicyRules = []v1.ContainerRestartRule{notOn(restartAll, 0)}
 	for name, tc := range map[string]struct {

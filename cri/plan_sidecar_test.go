@@ -10,13 +10,13 @@ func TestPlanSidecars(t *testing.T) {
 	probeSeconds := int64(3)
 	// Most pods here have a sidecar s, an init container i after it, and
 	// one regular container a.
-	mixed := func(policy v1.RestartPolicy) *v1.Pod { return sidecar(wantedPod(policy, one, "s", "i"), "s") }
+	mixed := func(policy v1.RestartPolicy) *v1.Pod { return sidecar(desiredPod(policy, one, "s", "i"), "s") }
 	probed := func(policy v1.RestartPolicy) *v1.Pod {
 		pod := mixed(policy)
 		pod.Spec.InitContainers[0].StartupProbe = &v1.Probe{TerminationGracePeriodSeconds: &probeSeconds}
 		return pod
 	}
-	last := func(policy v1.RestartPolicy) *v1.Pod { return sidecar(wantedPod(policy, one, "i", "s"), "s") }
+	last := func(policy v1.RestartPolicy) *v1.Pod { return sidecar(desiredPod(policy, one, "i", "s"), "s") }
 	testPlan(t, []planCase{
 		// Start of the pod.
 		{
@@ -59,7 +59,7 @@ func TestPlanSidecars(t *testing.T) {
 			want: Actions{SandboxID: "b", Start: []int{0}},
 		}, {
 			name:     "sidecars only, both run: the regular containers",
-			pod:      sidecar(wantedPod(always, one, "s", "t"), "s", "t"),
+			pod:      sidecar(desiredPod(always, one, "s", "t"), "s", "t"),
 			observed: (&observedPod{}).sandbox("b", true).in("x", "s", StateRunning).in("y", "t", StateRunning),
 			want:     Actions{SandboxID: "b", Start: []int{0}},
 		}, {

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// wantedPod returns a pod with the named regular and init containers.
-func wantedPod(policy v1.RestartPolicy, regular []string, init ...string) *v1.Pod {
+// desiredPod returns a pod with the named regular and init containers.
+func desiredPod(policy v1.RestartPolicy, regular []string, init ...string) *v1.Pod {
 	grace := int64(30)
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-node", Namespace: "default", UID: "uid-1"}}
 	pod.Spec.RestartPolicy = policy
@@ -86,7 +86,7 @@ func (l *observedPod) in(id, name string, state State, more ...func(*Container))
 			c.RestartCount++
 		}
 	}
-	pod := wantedPod("", []string{name})
+	pod := desiredPod("", []string{name})
 	c.Hash = Hash(&pod.Spec.Containers[0])
 	for _, f := range more {
 		f(&c)
@@ -149,21 +149,21 @@ func testPlan(t *testing.T, cases []planCase) {
 }
 
 func TestPlanWithoutStatus(t *testing.T) {
-	got := Plan(PlanInput{Pod: wantedPod(v1.RestartPolicyAlways, []string{"a"})})
+	got := Plan(PlanInput{Pod: desiredPod(v1.RestartPolicyAlways, []string{"a"})})
 	if !got.CreateSandbox || got.KillPod {
 		t.Errorf("got %+v, want a first sandbox", got)
 	}
 }
 
 func TestPlanKillMessages(t *testing.T) {
-	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
+	pod := desiredPod(v1.RestartPolicyAlways, []string{"a"})
 	l := (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning, otherHash)
 	got := Plan(PlanInput{Pod: pod, Status: &l.status})
 	if want := "Container a definition changed, will be restarted"; got.Kill[0].Message != want {
 		t.Errorf("got %q, want %q", got.Kill[0].Message, want)
 	}
 	pod.Spec.RestartPolicy = v1.RestartPolicyNever
-	pod.Spec.Containers = append(pod.Spec.Containers, wantedPod("", []string{"b"}).Spec.Containers[0])
+	pod.Spec.Containers = append(pod.Spec.Containers, desiredPod("", []string{"b"}).Spec.Containers[0])
 	l = (&observedPod{}).sandbox("s", true).in("c", "a", StateRunning).in("d", "b", StateRunning)
 	got = Plan(PlanInput{Pod: pod, Status: &l.status, FailedProbes: map[string]KillReason{"c": KillLiveness}})
 	if want := "Container a failed liveness probe"; got.Kill[0].Message != want {

@@ -10,7 +10,7 @@ import (
 // resizedPod returns a pod with one container, created with "1 1Gi" and "2
 // 2Gi".
 func resizedPod(request, limit string, policies ...v1.ContainerResizePolicy) (*v1.Pod, *PodStatus) {
-	pod := wantedPod(always, one)
+	pod := desiredPod(always, one)
 	c := &pod.Spec.Containers[0]
 	c.Resources = requirements("1 1Gi", "2 2Gi")
 	made := ResourcesOf(&c.Resources)
@@ -90,7 +90,7 @@ func TestResizesOfInheritedLimits(t *testing.T) {
 		"by it, with own limits":     {own: "1 1Gi", before: "2 2Gi", after: "2 2Gi", old: true, policy: v1.RestartContainer},
 		"of a pod without resources": {before: "", after: "", old: true},
 	} {
-		pod := wantedPod(always, one)
+		pod := desiredPod(always, one)
 		c := &pod.Spec.Containers[0]
 		c.Resources = requirements("", tc.own)
 		c.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: tc.policy}}

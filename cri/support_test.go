@@ -107,7 +107,7 @@ func TestSupport(t *testing.T) {
 		t.Fatalf("%d cases for %d rows", len(supportCases), len(fieldSupports))
 	}
 	for i, tc := range supportCases {
-		pod := wantedPod(v1.RestartPolicyAlways, []string{"a", "b"}, "i")
+		pod := desiredPod(v1.RestartPolicyAlways, []string{"a", "b"}, "i")
 		if paths := fieldSupports[i].requestedAt(pod); len(paths) > 0 {
 			t.Errorf("%s: a plain pod uses %q", tc.path, paths)
 		}
@@ -139,7 +139,7 @@ func TestSupportByFeature(t *testing.T) {
 	before := fieldSupports
 	fieldSupports = []fieldSupport{f}
 	defer func() { fieldSupports = before }()
-	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
+	pod := desiredPod(v1.RestartPolicyAlways, []string{"a"})
 	k := runtimeOf("other", "1")
 	if err := k.Unsupported(pod, ""); err == nil ||
 		!strings.Contains(err.Error(), "spec.securityContext.supplementalGroupsPolicy") {
@@ -153,7 +153,7 @@ func TestSupportByFeature(t *testing.T) {
 
 // The features of one handler say nothing about another.
 func TestSupportByHandler(t *testing.T) {
-	pod := wantedPod(v1.RestartPolicyAlways, []string{"a"})
+	pod := desiredPod(v1.RestartPolicyAlways, []string{"a"})
 	no := false
 	pod.Spec.HostUsers = &no
 	k := runtimeOf("containerd", "v2.4.2")

@@ -56,7 +56,7 @@ type testDaemon struct {
 	client *http.Client
 }
 
-// start starts a daemon and returns when it says that it is ready.
+// start starts a daemon and returns when it reports that it is ready.
 func start(t *testing.T, dir string, args []string) *testDaemon {
 	t.Helper()
 	notify := filepath.Join(dir, "notify.sock")
@@ -102,7 +102,7 @@ func (p *testDaemon) logged() string {
 	return string(text)
 }
 
-// get returns the answer to a request; it must be 200.
+// get returns the response to a request; it must be 200.
 func (p *testDaemon) get(path string) io.ReadCloser {
 	p.Helper()
 	r, err := p.client.Get("http://podstead" + path)
@@ -145,7 +145,7 @@ func (p *testDaemon) stop() {
 	}
 }
 
-// The daemon is assembled: it runs the pod of a manifest, answers on its socket, leaves the pod running when it
+// The daemon is assembled: it runs the pod of a manifest, responds on its socket, leaves the pod running when it
 // stops, and adopts it when it starts again.
 func TestDaemon(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -179,12 +179,12 @@ func TestDaemon(t *testing.T) {
 	}
 	p := start(t, dir, args)
 	pod := p.awaitRunning("web-n1")
-	for _, answers := range []string{
+	for _, responses := range []string{
 		"/healthz", "/pods", "/runningpods/", "/configz", "/metrics", "/stats/summary", "/api/v1/nodes/n1",
 		"/podstead/v1/manifests", "/podstead/v1/images", "/podstead/v1/volumes?usage=true", "/podstead/v1/rollouts",
 		"/podstead/v1/starts",
 	} {
-		p.get(answers).Close()
+		p.get(responses).Close()
 	}
 	p.stop()
 	if running := fake.Running(); running != 1 {

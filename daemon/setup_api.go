@@ -77,7 +77,7 @@ func listenerReporter(p *observers) func(string, error) {
 	}
 }
 
-// newKubeAPI creates the part of the Kubernetes API that this node answers.
+// newKubeAPI creates the part of the Kubernetes API that this node responds.
 func (d *daemon) newKubeAPI() *kubeapi.API {
 	versions := kubeapi.OpenVersions(filepath.Join(d.opts.Paths.Root, "resource-version"), d.disk)
 	changed, events, objects := d.observers.statuses.Subscribe, d.observers.events, d.sources.config.Objects()
@@ -159,7 +159,7 @@ func (d *daemon) namespaces() (names []string) {
 	return names
 }
 
-// syncedPods lists pods for the API. Every route gets the same answer, also right
+// syncedPods lists pods for the API. Every route gets the same response, also right
 // after a restart of the daemon.
 type syncedPods struct{ sup *supervisor.Supervisor }
 

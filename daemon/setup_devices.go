@@ -34,7 +34,7 @@ func (d *daemon) createDevices(ctx context.Context) error {
 	}
 	d.start(func(ctx context.Context) error { return d.devices.Run(ctx, listener) })
 	if errors.Is(err, devices.ErrInUse) && !o.Paths.RequiresPluginRegistry() {
-		// The plugins are the kubelet's. A pod with claims or CSI volumes waits, and says so.
+		// The plugins are the kubelet's. A pod with claims or CSI volumes waits, and reports it.
 		d.disablePlugins(err)
 		return nil
 	}

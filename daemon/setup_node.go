@@ -128,7 +128,7 @@ func (d *daemon) newImages() *gc.Images {
 		Policy: gc.ImagePolicy{High: o.Garbage.ImageHigh, Low: o.Garbage.ImageLow, Period: o.Garbage.ImagePeriod,
 			MinAge: o.Garbage.ImageMinAge, MaxAge: o.Garbage.ImageMaxAge},
 		Store: client, Runtime: client.Endpoint(), Observed: p.pleg.Observed,
-		Wanted: func() (images []string) {
+		Desired: func() (images []string) {
 			for _, pod := range d.sup.Pods() {
 				images = slices.AppendSeq(images, podinfo.Images(&pod.Spec))
 			}

@@ -15,7 +15,7 @@ import (
 )
 
 // nodeResources is what a pod needs of this node, in the order in which it is admitted and prepared. What
-// the node does not have is not in it. docs/howto/node-resource.md says how to add a resource.
+// the node does not have is not in it. docs/howto/node-resource.md reports how to add a resource.
 func (d *daemon) nodeResources(own *supervisor.OwnResources, cgroup *cgroup.Cgroups) []noderesources.Resource {
 	list := []noderesources.Resource{own.Reservations}
 	if d.managers != nil {

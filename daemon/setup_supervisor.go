@@ -160,7 +160,7 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings)
 	})
 }
 
-// imageConfig says how images are pulled and who may use them.
+// imageConfig reports how images are pulled and who may use them.
 func (d *daemon) imageConfig() cri.ImageConfig {
 	o, counters := d.opts, d.observers.counters
 	return cri.ImageConfig{

@@ -14,7 +14,7 @@ func (d *daemon) newVolumeView() *volumeview.View {
 }
 
 // claimVolumes returns the volumes of claims for the Kubernetes API, none if they cannot be read:
-// podstead volumes says why.
+// podstead volumes reports why.
 func claimVolumes(pods *supervisor.Supervisor) func() []kubeapi.ClaimVolume {
 	return func() []kubeapi.ClaimVolume {
 		directories, err := pods.ClaimDirectories()

@@ -36,7 +36,7 @@ func (g *Images) List(ctx context.Context) ([]Image, error) {
 		}
 		return found
 	}
-	used, desired, sandboxes := in(users), in(g.cfg.Wanted()), in([]string{sandbox})
+	used, desired, sandboxes := in(users), in(g.cfg.Desired()), in([]string{sandbox})
 
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -64,7 +64,7 @@ func (g *Images) List(ctx context.Context) ([]Image, error) {
 		case used[s.ID]:
 			i.State = ImageInUse
 		case desired[s.ID]:
-			i.State = ImageWanted
+			i.State = ImageDesired
 		case !ours:
 			i.State = ImageForeign
 		}

@@ -39,8 +39,8 @@ const (
 	ImageSandbox ImageState = "sandbox"
 	// ImageInUse: a container of any client, running or dead, uses it.
 	ImageInUse ImageState = "used"
-	// ImageWanted: a manifest names it.
-	ImageWanted ImageState = "wanted"
+	// ImageDesired: a manifest names it.
+	ImageDesired ImageState = "wanted"
 	// ImageUnused: it is not needed.
 	ImageUnused ImageState = "unused"
 )

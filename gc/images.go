@@ -51,9 +51,9 @@ type ImagesConfig struct {
 	Runtime string
 	// Observed returns the last list of all pods.
 	Observed func() *cri.Observed
-	// Wanted returns the images that manifests name.
-	Wanted func() []string
-	// WaitForSources waits until Wanted is complete, or as long as is useful. It
+	// Desired returns the images that manifests name.
+	Desired func() []string
+	// WaitForSources waits until Desired is complete, or as long as is useful. It
 	// is called by rounds outside the period; nil does not wait.
 	WaitForSources func(ctx context.Context)
 	// Pulls are the records of credentials, which end with their images; may be nil.

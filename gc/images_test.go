@@ -99,11 +99,11 @@ func (s *store) gone() string {
 }
 
 // keeper is a collector of s's images that wants some of them.
-func keeper(t *testing.T, s *store, p ImagePolicy, file string, wanted ...string) *Images {
+func keeper(t *testing.T, s *store, p ImagePolicy, file string, desired ...string) *Images {
 	t.Helper()
 	s.at = time.Now()
 	return NewImages(ImagesConfig{
-		Policy: p, Store: s, Runtime: "unix:///r", Observed: s.Observed, Wanted: func() []string { return wanted },
+		Policy: p, Store: s, Runtime: "unix:///r", Observed: s.Observed, Desired: func() []string { return desired },
 		File: file, Events: s, Statfs: s.room,
 	})
 }
@@ -215,8 +215,8 @@ func TestKeptImages(t *testing.T) {
 			states[strings.TrimPrefix(i.ID, "sha256:")] = i.State
 		}
 		want := map[string]ImageState{
-			"bydigest": ImageWanted, "tagdigest": ImageWanted, "theirs": ImageForeign, "loaded": ImageForeign,
-			"shared": ImageForeign, "wanted": ImageWanted, "ownuse": ImageInUse,
+			"bydigest": ImageDesired, "tagdigest": ImageDesired, "theirs": ImageForeign, "loaded": ImageForeign,
+			"shared": ImageForeign, "wanted": ImageDesired, "ownuse": ImageInUse,
 			"theiruse": ImageInUse, "pause": ImageSandbox, "pinned": ImagePinned, "stuck": ImageUnused, "young": ImageUnused,
 		}
 		if fmt.Sprint(states) != fmt.Sprint(want) {
@@ -299,9 +299,9 @@ func TestReclaimWaitsForManifests(t *testing.T) {
 		s := &store{}
 		g := keeper(t, s, ImagePolicy{High: 85, Low: 80}, filepath.Join(t.TempDir(), "images.json"))
 		pull(g, s, 1, "a", "b")
-		var wanted []string
-		g.cfg.Wanted = func() []string { return wanted }
-		g.cfg.WaitForSources = func(context.Context) { wanted = []string{"b:1"} }
+		var desired []string
+		g.cfg.Desired = func() []string { return desired }
+		g.cfg.WaitForSources = func(context.Context) { desired = []string{"b:1"} }
 		if freed, err := g.Reclaim(t.Context()); freed != 1 || err != nil || s.gone() != "a" {
 			t.Errorf("%d bytes of %q were freed: %v", freed, s.gone(), err)
 		}

@@ -78,7 +78,7 @@ func (d logDir) removeUnfinished(log string) error {
 }
 
 // rotatedName returns the next name of a log that is rotated now. It sorts after
-// all others, whatever the clock says.
+// all others, whatever the clock reports.
 func rotatedName(log string, others []string, now time.Time) string {
 	base := filepath.Base(log) + "."
 	now = now.UTC().Truncate(time.Millisecond)

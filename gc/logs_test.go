@@ -27,7 +27,7 @@ type writer struct {
 	lines   int
 	reopens int
 	refuse  error
-	// lost: the next answer is lost, though the log is reopened.
+	// lost: the next response is lost, though the log is reopened.
 	lost  bool
 	armed map[string]bool
 	grown chan string

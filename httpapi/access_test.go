@@ -17,7 +17,7 @@ func serveClasses(routes []Route, allowed access.Class) http.Handler {
 }
 
 // call requests a path of podstead's own API as a client of some classes, and returns the
-// status and the body of the answer.
+// status and the body of the response.
 func call(t *testing.T, src Sources, classes access.Class, method, path string) (status int, body string) {
 	t.Helper()
 	s := httptest.NewServer(serveClasses(Routes(src), classes))
@@ -103,7 +103,7 @@ func TestListenerHidesRoutesOfOtherClasses(t *testing.T) {
 			t.Errorf("GET %s = %d %q, want %d", path, code, body, want)
 		}
 	}
-	// The wider route must not answer for the one that is hidden.
+	// The wider route must not respond for the one that is hidden.
 	if code, body := request(readOnly, "POST", "/api/v1/pods/exec"); code != 404 {
 		t.Errorf("POST /api/v1/pods/exec = %d %q, want 404", code, body)
 	}
@@ -123,7 +123,7 @@ func TestUnauthenticatedCallerGets401(t *testing.T) {
 	}
 }
 
-// A request that impersonates a user is not answered with the permissions of its caller.
+// A request that impersonates a user is not responded with the permissions of its caller.
 func TestImpersonationIsForbidden(t *testing.T) {
 	admin := handler(testRoutes(), access.All, func(*http.Request) (access.Caller, error) {
 		return access.Caller{User: "eve", Classes: access.All}, nil

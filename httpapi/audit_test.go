@@ -40,7 +40,7 @@ func (b *syncBuffer) lines(text string) (found []string) {
 	return found
 }
 
-// The log says who did what: sessions, writes and reads of Secrets, and nothing else.
+// The log reports who did what: sessions, writes and reads of Secrets, and nothing else.
 func TestAudit(t *testing.T) {
 	var log syncBuffer
 	b := newTestServer(t).withTokens()

@@ -24,7 +24,7 @@ type AutoUpdater interface {
 	CheckUpdates(ctx context.Context, names []string, dryRun bool) ([]api.AutoUpdate, error)
 }
 
-// autoUpdates answers with what is known.
+// autoUpdates responds with what is known.
 func autoUpdates(u AutoUpdater) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { writeAutoUpdates(w, u.AutoUpdates()) }
 }
@@ -80,7 +80,7 @@ func checkUpdates(src Sources) http.HandlerFunc {
 	}
 }
 
-// updatable says why the images of a pod are not updated; nil if they are.
+// updatable reports why the images of a pod are not updated; nil if they are.
 func updatable(pod *v1.Pod) error {
 	switch {
 	case podinfo.IsAPI(pod):

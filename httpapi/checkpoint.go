@@ -15,7 +15,7 @@ import (
 // maxCheckpoint is the time limit for one checkpoint.
 const maxCheckpoint = time.Hour
 
-// checkpoint writes the state of a running container to a file and answers with its path,
+// checkpoint writes the state of a running container to a file and responds with its path,
 // as the kubelet's /checkpoint does.
 func checkpoint(s *sessions, k Kubelet) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

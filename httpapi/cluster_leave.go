@@ -16,7 +16,7 @@ type ClusterMember interface {
 	Leave(ctx context.Context) (leftovers string, err error)
 }
 
-// leaveCluster answers after the node has left the cluster, or has failed to within
+// leaveCluster responds after the node has left the cluster, or has failed to within
 // ?timeout.
 func leaveCluster(member ClusterMember) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -38,7 +38,7 @@ type connectionLimits struct {
 	timeout                    time.Duration
 }
 
-// newConnectionLimits returns the limits for a kind of listener. authenticated says that clients must
+// newConnectionLimits returns the limits for a kind of listener. authenticated reports that clients must
 // authenticate.
 func newConnectionLimits(perAddress, authenticated bool) connectionLimits {
 	total := uint64(maxConnections)
@@ -209,7 +209,7 @@ func (c *limitedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// authenticated says that a request on this connection was authenticated.
+// authenticated reports that a request on this connection was authenticated.
 func (c *limitedConn) authenticated() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()

@@ -232,7 +232,7 @@ func TestRejectedClientIsDisconnected(t *testing.T) {
 				t.Errorf("%s %s", resp.Proto, resp.Status)
 			}
 			used[i] = <-conns
-			// The client reads the end of the connection some time after the answer.
+			// The client reads the end of the connection some time after the response.
 			select {
 			case <-closed:
 			case <-time.After(time.Minute):
@@ -269,12 +269,12 @@ func TestLargeFramesAreRejected(t *testing.T) {
 	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := io.ReadAll(conn)
+	response, err := io.ReadAll(conn)
 	if os.IsTimeout(err) {
-		t.Fatalf("the connection is still open after %d bytes of answer", len(answer))
+		t.Fatalf("the connection is still open after %d bytes of answer", len(response))
 	}
 	streams, rejected := uint32(0), false
-	for rest := answer; len(rest) >= 9; {
+	for rest := response; len(rest) >= 9; {
 		n := int(binary.BigEndian.Uint32(rest) >> 8)
 		if len(rest) < 9+n {
 			break
@@ -300,7 +300,7 @@ func TestLargeFramesAreRejected(t *testing.T) {
 	}
 }
 
-// A chain of intermediate certificates is answered with an error that says what is accepted.
+// A chain of intermediate certificates is served with an error that reports what is accepted.
 func TestLongChainIsRejected(t *testing.T) {
 	b := newTestServer(t).withTokens().start()
 	certPEM, keyPEM, _, err := b.server.remote.clientCA.Client("x", []string{access.RoleAdmin.Group()}, time.Hour)

@@ -108,7 +108,7 @@ func sendLog(w http.ResponseWriter, r *http.Request, req containerlog.Request) {
 	}
 	defer s.Close()
 	out := &logWriter{w: w, c: http.NewResponseController(w)}
-	// The server's deadlines are made for short answers. Without a read deadline it still
+	// The server's deadlines are made for short responses. Without a read deadline it still
 	// notices that the client has disconnected.
 	if err := out.c.SetReadDeadline(time.Time{}); err != nil {
 		apistatus.Error(w, r, http.StatusInternalServerError, "%v", err)
@@ -116,8 +116,8 @@ func sendLog(w http.ResponseWriter, r *http.Request, req containerlog.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	// The flush sends the log in chunks before the end of the answer, as the kubelet does.
-	// An answer with a Content-Length gives its last bytes and its end in one read, and an
+	// The flush sends the log in chunks before the end of the response, as the kubelet does.
+	// a response with a Content-Length gives its last bytes and its end in one read, and an
 	// API server that passes a log on over WebSocket drops such bytes.
 	if err := errors.Join(s.Copy(r.Context(), out), out.Flush()); err != nil {
 		panic(http.ErrAbortHandler)
@@ -226,7 +226,7 @@ func logInstance(dir string, pod *v1.Pod, c container, previous bool) (int, erro
 	return 0, fmt.Errorf("container %q in pod %q has no log in %s", c.spec.Name, pod.Name, dir)
 }
 
-// waitsFor says after a colon what a container waits for: what its own state says, which may
+// waitsFor reports after a colon what a container waits for: what its own state reports, which may
 // be nil, or else what the pod waits for, such as another pod; empty if neither is known.
 func waitsFor(pod *v1.Pod, w *v1.ContainerStateWaiting) string {
 	reason, message := "", ""

@@ -317,7 +317,7 @@ func mustRead(t *testing.T, r *bufio.Reader, want string) {
 	}
 }
 
-// Following survives the server's timeouts for short answers, a restart of the container and
+// Following survives the server's timeouts for short responses, a restart of the container and
 // a client that does not read, and ends with the pod.
 func TestContainerLogsFollow(t *testing.T) {
 	t.Parallel()
@@ -484,18 +484,18 @@ func TestLogIsSentInChunks(t *testing.T) {
 	srv := serveLogs(t, n, access.Logs)
 	for _, path := range []string{"/containerLogs/default/web-n1/main", "/containerLogs/default/web-n1/main?tailLines=0",
 		"/api/v1/namespaces/default/pods/web-n1/log?container=main"} {
-		answer, err := http.Get(srv.URL + path)
+		response, err := http.Get(srv.URL + path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer.Body.Close()
-		if answer.ContentLength != -1 || strings.Join(answer.TransferEncoding, "") != "chunked" {
-			t.Errorf("GET %s: Content-Length %d, Transfer-Encoding %q", path, answer.ContentLength, answer.TransferEncoding)
+		response.Body.Close()
+		if response.ContentLength != -1 || strings.Join(response.TransferEncoding, "") != "chunked" {
+			t.Errorf("GET %s: Content-Length %d, Transfer-Encoding %q", path, response.ContentLength, response.TransferEncoding)
 		}
 	}
 }
 
-// A container without a log says what it, or its pod, waits for.
+// A container without a log reports what it, or its pod, waits for.
 func TestWaitsFor(t *testing.T) {
 	for want, c := range map[string]struct {
 		pod v1.PodStatus

@@ -12,7 +12,7 @@ type EventLister interface {
 	List() []v1.Event
 }
 
-// events answers with a v1.EventList, filtered by ?namespace= and ?pod=. A pod is named by
+// events responds with a v1.EventList, filtered by ?namespace= and ?pod=. A pod is named by
 // its name or by the name in its manifest, and may no longer exist.
 func events(l EventLister) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

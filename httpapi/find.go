@@ -56,7 +56,7 @@ type container struct {
 	runsOnce bool
 	// policy is the container's own restartPolicy, else the pod's.
 	policy v1.RestartPolicy
-	// hasRules says that a rule of the container may restart it, podRestarts that a rule
+	// hasRules reports that a rule of the container may restart it, podRestarts that a rule
 	// of any container may restart all of them.
 	hasRules, podRestarts bool
 }

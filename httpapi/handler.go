@@ -22,9 +22,9 @@ func anonymous(classes access.Class) authenticate {
 }
 
 // handler serves the routes of the classes that a listener allows, to callers of these
-// classes. A route of another class is answered with 404, as if it did not exist; it is
-// registered nevertheless, so that no wider pattern answers in its place. The mux
-// answers a known path with another method with 405, and an unknown path with 404.
+// classes. A route of another class is served with 404, as if it did not exist; it is
+// registered nevertheless, so that no wider pattern responds in its place. The mux
+// serves a known path with another method with 405, and an unknown path with 404.
 func handler(routes []Route, allowed access.Class, authenticate authenticate) http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
@@ -57,7 +57,7 @@ func handler(routes []Route, allowed access.Class, authenticate authenticate) ht
 	})
 }
 
-// routeErrors is the answer of the mux to a request without a route. It replaces the text of
+// routeErrors is the response of the mux to a request without a route. It replaces the text of
 // an error with a Status.
 type routeErrors struct {
 	http.ResponseWriter
@@ -87,8 +87,8 @@ func (e *routeErrors) Write(b []byte) (int, error) {
 }
 
 // impersonates reports whether a request asks for the permissions of another user. With the
-// caller's own permissions it must not be answered: a client that impersonates a user to find
-// out what that user may do would take the answer for the user's.
+// caller's own permissions it must not be served: a client that impersonates a user to find
+// out what that user may do would take the response for the user's.
 func impersonates(h http.Header) bool {
 	for name := range h {
 		if strings.HasPrefix(name, "Impersonate-") {
@@ -147,8 +147,8 @@ func validNames(r *http.Request, parameters []string) bool {
 	return true
 }
 
-// writeJSON answers with v. It encodes v before it sends the first byte, so that an
-// encoding error becomes a 500 and not a truncated answer.
+// writeJSON responds with v. It encodes v before it sends the first byte, so that an
+// encoding error becomes a 500 and not a truncated response.
 func writeJSON(w http.ResponseWriter, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -156,7 +156,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // a client that has disconnected needs no answer
+	_, _ = w.Write(body) // a client that has disconnected needs no response
 }
 
 // clearDeadlines removes the server's deadlines from a request that may take long.

@@ -16,10 +16,10 @@ type HealthCheck struct {
 	Check func() error
 }
 
-// ping only proves that the server answers.
+// ping only proves that the server responds.
 var ping = HealthCheck{"ping", func() error { return nil }}
 
-// healthz answers a path such as /healthz with "ok", or 500 with the errors. With ?verbose it lists the result of each
+// healthz serves a path such as /healthz with "ok", or 500 with the errors. With ?verbose it lists the result of each
 // check in the kubelet's format, and how long ago each source of manifests was read, and why it
 // cannot be, which is never an error: pods do not depend on it. manifests may be nil.
 func healthz(name string, manifests ManifestLister, checks ...HealthCheck) http.HandlerFunc {
@@ -43,7 +43,7 @@ func healthz(name string, manifests ManifestLister, checks ...HealthCheck) http.
 		if r.URL.Query().Has("verbose") {
 			text = list.String() + lastReads(manifests, time.Now()) + name + " check " + result + "\n"
 		}
-		_, _ = w.Write([]byte(text)) // a client that has disconnected needs no answer
+		_, _ = w.Write([]byte(text)) // a client that has disconnected needs no response
 	}
 }
 

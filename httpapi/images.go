@@ -44,7 +44,7 @@ func isInvalidImage(err error) bool {
 func images(m ImageManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		list, err := m.Images(r.Context())
-		answerImages(w, r, list, err)
+		respondImages(w, r, list, err)
 	}
 }
 
@@ -63,7 +63,7 @@ func pruneImages(m ImageManager) http.HandlerFunc {
 			return
 		}
 		list, err := m.PruneImages(r.Context(), dryRun)
-		answerImages(w, r, list, err)
+		respondImages(w, r, list, err)
 	}
 }
 
@@ -102,7 +102,7 @@ func loadImages(m ImageManager) http.HandlerFunc {
 		body := &readTracker{Reader: r.Body}
 		list, err := m.LoadImages(r.Context(), body, r.URL.Query().Get("name"))
 		if body.read {
-			// Many clients read no answer before they have sent the whole body. A body
+			// Many clients read no response before they have sent the whole body. A body
 			// without an end is cut off.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTimeout))
 			_, _ = io.Copy(io.Discard, body)
@@ -111,7 +111,7 @@ func loadImages(m ImageManager) http.HandlerFunc {
 			apistatus.Error(w, r, http.StatusBadRequest, "%v", err)
 			return
 		}
-		answerImages(w, r, list, err)
+		respondImages(w, r, list, err)
 	}
 }
 
@@ -127,7 +127,7 @@ func (b *readTracker) Read(p []byte) (int, error) {
 	return b.Reader.Read(p)
 }
 
-func answerImages(w http.ResponseWriter, r *http.Request, list []api.Image, err error) {
+func respondImages(w http.ResponseWriter, r *http.Request, list []api.Image, err error) {
 	if err != nil {
 		// The runtime failed, not the daemon.
 		apistatus.Error(w, r, http.StatusBadGateway, "%v", err)

@@ -26,7 +26,7 @@ type Kubelet struct {
 	Profiling bool
 }
 
-// MachineInfo is the answer of /spec/, with the names of cAdvisor.
+// MachineInfo is the response of /spec/, with the names of cAdvisor.
 type MachineInfo struct {
 	Timestamp  time.Time `json:"timestamp"`
 	Cores      int       `json:"num_cores"`
@@ -41,7 +41,7 @@ type MachineInfo struct {
 // configzTimeout limits the time for asking the runtime for its cgroup driver.
 const configzTimeout = 2 * time.Second
 
-// runningPods answers with the pods in the runtime, independent of the manifests.
+// runningPods responds with the pods in the runtime, independent of the manifests.
 func runningPods(running func() []v1.Pod) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		list := v1.PodList{Items: append([]v1.Pod{}, running()...)}

@@ -245,18 +245,18 @@ func TestCheckpoint(t *testing.T) {
 		return resp.StatusCode, string(body)
 	}
 	code, body := post("/checkpoint/default/web-n1/main?timeout=7")
-	var answer struct{ Items []string }
-	if err := json.Unmarshal([]byte(body), &answer); code != 200 || err != nil || len(answer.Items) != 1 {
+	var response struct{ Items []string }
+	if err := json.Unmarshal([]byte(body), &response); code != 200 || err != nil || len(response.Items) != 1 {
 		t.Fatalf("POST /checkpoint = %d %q", code, body)
 	}
-	if data, err := os.ReadFile(answer.Items[0]); err != nil || string(data) != "memory" ||
-		!strings.Contains(answer.Items[0], "checkpoint-web-n1_default-main-") {
-		t.Errorf("%s: %q, %v", answer.Items[0], data, err)
+	if data, err := os.ReadFile(response.Items[0]); err != nil || string(data) != "memory" ||
+		!strings.Contains(response.Items[0], "checkpoint-web-n1_default-main-") {
+		t.Errorf("%s: %q, %v", response.Items[0], data, err)
 	}
 	if fi, err := os.Stat(filepath.Join(dir, "checkpoints")); err != nil || fi.Mode().Perm() != 0o700 {
 		t.Errorf("the directory: %v, %v", fi.Mode(), err)
 	}
-	if err := os.Remove(answer.Items[0]); err != nil {
+	if err := os.Remove(response.Items[0]); err != nil {
 		t.Fatal(err)
 	}
 	for err, want := range map[error]int{errors.ErrUnsupported: 501, errors.New("criu is not there"): 500} {
@@ -332,7 +332,7 @@ func TestKubeletEndpoints(t *testing.T) {
 	}
 }
 
-// TestRun lets who may get into containers run a command in one, and answers
+// TestRun lets who may get into containers run a command in one, and responds
 // with what it printed.
 func TestRun(t *testing.T) {
 	b := newTestServer(t).withTokens()

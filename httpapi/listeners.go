@@ -19,8 +19,8 @@ func listenTCP(ctx context.Context, address, what, flag string) (net.Listener, e
 	return ln, nil
 }
 
-// listenUnix opens the socket for its owner and group. A socket on which nothing answers
-// was left by a killed daemon and is replaced. A socket that answers belongs to a running
+// listenUnix opens the socket for its owner and group. A socket on which nothing responds
+// was left by a killed daemon and is replaced. A socket that responds belongs to a running
 // daemon and is an error.
 func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

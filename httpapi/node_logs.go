@@ -87,7 +87,7 @@ func withoutPath(err error) string {
 	return err.Error()
 }
 
-// listDirectory answers with links to the entries of a directory, as the kubelet does.
+// listDirectory responds with links to the entries of a directory, as the kubelet does.
 func listDirectory(w http.ResponseWriter, f *os.File) {
 	entries, err := f.ReadDir(-1)
 	if err != nil {
@@ -107,5 +107,5 @@ func listDirectory(w http.ResponseWriter, f *os.File) {
 			html.EscapeString(name) + "</a>\n")
 	}
 	page.WriteString("</pre>\n")
-	_, _ = io.WriteString(w, page.String()) // a client that has disconnected needs no answer
+	_, _ = io.WriteString(w, page.String()) // a client that has disconnected needs no response
 }

@@ -33,7 +33,7 @@ func podLog(src Sources, logs http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// writeContainerError answers a request for a container that the pod does not have, or that
+// writeContainerError serves a request for a container that the pod does not have, or that
 // it does not select. The details name the pod; the cause is the container, so that clients do
 // not take the pod for missing.
 func writeContainerError(w http.ResponseWriter, r *http.Request, code int, kind metav1.CauseType, err error) {

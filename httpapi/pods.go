@@ -14,12 +14,12 @@ type PodLister interface {
 	Pods() []*v1.Pod
 }
 
-// pods answers with a v1.PodList, as the kubelet's /pods does. It encodes one pod after the
+// pods responds with a v1.PodList, as the kubelet's /pods does. It encodes one pod after the
 // other: a client that reads slowly holds one in memory, not megabytes.
 func pods(l PodLister) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		// Write errors are ignored: a client that has disconnected needs no answer.
+		// Write errors are ignored: a client that has disconnected needs no response.
 		_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[`)
 		for i, p := range l.Pods() {
 			text, err := json.Marshal(p)

@@ -95,5 +95,5 @@ func writeProfile(w http.ResponseWriter, r *http.Request, name string) {
 	if debug > 0 {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	}
-	_ = p.WriteTo(w, debug) // a client that has disconnected needs no answer
+	_ = p.WriteTo(w, debug) // a client that has disconnected needs no response
 }

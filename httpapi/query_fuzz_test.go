@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzQueries sends arbitrary paths and queries to the table of routes and to what reads
-// queries. A handler must see only names, and a number in a log request is what the query says.
+// queries. A handler must see only names, and a number in a log request is what the query reports.
 func FuzzQueries(f *testing.F) {
 	f.Add("/containerLogs/default/web/main", "follow=true&tailLines=10&sinceSeconds=5&timestamps=1&limitBytes=7")
 	f.Add("/containerLogs/default/web/main", "tailLines=-1&sinceTime=2026-01-02T03:04:05Z&previous=maybe")

@@ -283,7 +283,7 @@ func (m *remote) watchCredentials(ctx context.Context) {
 }
 
 // tls returns the configuration of all TLS listeners. Client certificates are verified
-// with each request and not in the handshake: so the client gets an error that says what
+// with each request and not in the handshake: so the client gets an error that reports what
 // is wrong, and a certificate that expires on an open connection is rejected.
 func (m *remote) tls() *tls.Config {
 	return &tls.Config{

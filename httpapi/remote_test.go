@@ -615,16 +615,16 @@ func TestSlowAndLargeRequestsAreClosed(t *testing.T) {
 		_, err := io.Copy(io.Discard, conn)
 		return !os.IsTimeout(err)
 	}
-	begin, answered := time.Now(), false
-	for !answered && time.Since(begin) < 5*time.Minute {
+	begin, responded := time.Now(), false
+	for !responded && time.Since(begin) < 5*time.Minute {
 		openSlow(false)
 		if code, body := b.request(c, "GET", "https://"+b.tlsAddress+"/pods", readerToken); code != 200 {
 			t.Fatalf("next to slow clients: %d %q", code, body)
 		}
 		// A blocked answer would arrive only after they are closed.
-		answered = !gone(slow[len(slow)-1], time.Now().Add(time.Second))
+		responded = !gone(slow[len(slow)-1], time.Now().Add(time.Second))
 	}
-	if !answered {
+	if !responded {
 		t.Error("no request is answered before the slow clients are disconnected")
 	}
 	begin = time.Now()
@@ -653,8 +653,8 @@ func TestSlowAndLargeRequestsAreClosed(t *testing.T) {
 	for size, want := range map[int]int{maxHeaderBytes / 2: 200,
 		4 * maxHeaderBytes: http.StatusRequestHeaderFieldsTooLarge} {
 		code, err := send(size)
-		// The server closes the connection half a second after its answer. If the client
-		// is still sending then, the answer is lost.
+		// The server closes the connection half a second after its response. If the client
+		// is still sending then, the response is lost.
 		for begin := time.Now(); errors.Is(err, syscall.ECONNRESET) && time.Since(begin) < 5*time.Minute; {
 			code, err = send(size)
 		}

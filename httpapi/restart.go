@@ -16,11 +16,11 @@ const restartReason = "restart requested"
 // PodRestarter restarts pods.
 type PodRestarter interface {
 	// Restart terminates a pod and starts it again, not before the given time, or as soon
-	// as possible if it is zero. The error says why the pod cannot restart.
+	// as possible if it is zero. The error reports why the pod cannot restart.
 	Restart(uid types.UID, reason string, notBefore time.Time) error
 }
 
-// restartPod answers when the termination of the pod has started. The pod's status shows
+// restartPod responds when the termination of the pod has started. The pod's status shows
 // when it runs again.
 func restartPod(src Sources) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -27,7 +27,7 @@ type RolloutManager interface {
 	Retry(fullName string) error
 }
 
-// rollouts answers with the rollouts of all pods.
+// rollouts responds with the rollouts of all pods.
 func rollouts(m RolloutManager) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		list := m.Rollouts()
@@ -38,7 +38,7 @@ func rollouts(m RolloutManager) http.HandlerFunc {
 	}
 }
 
-// rolloutHistory answers with the revisions of a pod.
+// rolloutHistory responds with the revisions of a pod.
 func rolloutHistory(src Sources) http.HandlerFunc {
 	return onRollout(src, func(w http.ResponseWriter, _ *http.Request, pod *v1.Pod) error {
 		list, err := src.Rollouts.History(podinfo.FullName(pod))

@@ -31,12 +31,12 @@ func browse(t *testing.T, network, address, method, path, host, origin string) i
 	if err := r.Write(conn); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := http.ReadResponse(bufio.NewReader(conn), r)
+	response, err := http.ReadResponse(bufio.NewReader(conn), r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	return answer.StatusCode
+	defer response.Body.Close()
+	return response.StatusCode
 }
 
 func TestForeignSitesAreRefusedWithoutTLS(t *testing.T) {
@@ -90,12 +90,12 @@ func TestOriginOverTLS(t *testing.T) {
 	}
 	r.Header.Set("Origin", "https://dashboard.example.com")
 	r.Header.Set("Authorization", "Bearer "+readerToken)
-	answer, err := b.client().Do(r)
+	response, err := b.client().Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != 200 {
-		t.Errorf("GET /pods with an Origin: %s", answer.Status)
+	defer response.Body.Close()
+	if response.StatusCode != 200 {
+		t.Errorf("GET /pods with an Origin: %s", response.Status)
 	}
 }

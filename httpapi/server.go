@@ -17,7 +17,7 @@ import (
 )
 
 // The limits of every listener. They keep a slow or hostile client from holding memory or
-// connections for long. Answers are small enough for writeTimeout; streams, such as logs,
+// connections for long. Responses are small enough for writeTimeout; streams, such as logs,
 // have limits of their own.
 const (
 	readHeaderTimeout = 5 * time.Second
@@ -43,7 +43,7 @@ type Config struct {
 	// classes health, metrics and read; empty opens none.
 	ReadOnlyAddress string
 	// OnRequest is called for each request that is authorized. The function that it returns
-	// is called when the request was answered; nil observes nothing.
+	// is called when the request was served; nil observes nothing.
 	OnRequest func(Request) (done func())
 	// OnListener is called when a listener cannot be opened, and with a nil error when it was
 	// opened later; nil observes nothing.
@@ -162,7 +162,7 @@ func (s *Server) plainListeners() (list []*plainListener) {
 
 func (s *Server) withNodeProxy(h http.Handler) http.Handler { return nodeProxy(s.cfg.Remote.Node, h) }
 
-// Serve answers on the listeners until ctx ends, then waits a few seconds for requests in
+// Serve responds on the listeners until ctx ends, then waits a few seconds for requests in
 // progress.
 func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 	g, ctx := errgroup.WithContext(ctx)
@@ -203,7 +203,7 @@ func socketCaller(*http.Request) (access.Caller, error) {
 	return access.Caller{User: "owner of the socket", Classes: access.All, Local: true}, nil
 }
 
-// serveRemote answers over TLS on each listener that is opened, until ctx ends.
+// serveRemote responds over TLS on each listener that is opened, until ctx ends.
 func (s *Server) serveRemote(ctx context.Context, g *errgroup.Group) error {
 	defer s.remote.stop()
 	table := s.routes
@@ -234,7 +234,7 @@ func (s *Server) serveRemote(ctx context.Context, g *errgroup.Group) error {
 	}
 }
 
-// serve answers on a listener until ctx ends. A nil tlsConfig serves plain HTTP.
+// serve responds on a listener until ctx ends. A nil tlsConfig serves plain HTTP.
 func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, tlsConfig *tls.Config, h http.Handler) {
 	var running sync.WaitGroup
 	srv := &http.Server{
@@ -243,7 +243,7 @@ func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, 
 			defer running.Done()
 			h.ServeHTTP(w, r)
 		}),
-		// Streams notice the shutdown by this context. Short answers ignore it and are
+		// Streams notice the shutdown by this context. Short responds ignore it and are
 		// completed.
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       withConnection,

@@ -271,7 +271,7 @@ func TestTakenPortsAreOpenedLater(t *testing.T) {
 	}
 }
 
-// The verbose answer says how long ago each source was read, and why it cannot be.
+// The verbose response reports how long ago each source was read, and why it cannot be.
 func TestHealthzShowsLastRead(t *testing.T) {
 	list := manifestList{{Source: "file", Time: time.Now().Add(-90 * time.Second), Fault: "/etc/pods: has not answered"},
 		{Source: "http"}, {Source: "api"}}

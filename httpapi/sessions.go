@@ -50,7 +50,7 @@ func newSessions(src Sources) *sessions {
 	return &sessions{src: src, limiter: newLimiter(maxSessions, reservedSessions)}
 }
 
-// limited answers with 429 while too many sessions are open.
+// limited responds with 429 while too many sessions are open.
 func (s *sessions) limited(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if release := s.limiter.acquire(r); release != nil {
@@ -106,7 +106,7 @@ func (s *sessions) attach(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// run answers with the output of a command, as the kubelet's /run does: the command is
+// run responds with the output of a command, as the kubelet's /run does: the command is
 // split at spaces.
 func (s *sessions) run(w http.ResponseWriter, r *http.Request) {
 	command := strings.Fields(r.URL.Query().Get("cmd"))
@@ -130,7 +130,7 @@ func (s *sessions) run(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(out) // a client that went away needs no answer
+	_, _ = w.Write(out) // a client that went away needs no response
 }
 
 func outputError(out []byte) error {
@@ -156,7 +156,7 @@ func (s *sessions) portForward(w http.ResponseWriter, r *http.Request) {
 		}}.Serve(w, r)
 }
 
-// pod returns the pod that the path names. It answers the request and returns false if
+// pod returns the pod that the path names. It serves the request and returns false if
 // there is none.
 func (s *sessions) pod(w http.ResponseWriter, r *http.Request) (*v1.Pod, bool) {
 	pod, err := findPod(s.src, r.PathValue("namespace"), r.PathValue("pod"))
@@ -176,7 +176,7 @@ type runningContainer struct {
 	stdin, tty bool
 }
 
-// running returns the container that the path or the query names. It answers the request
+// running returns the container that the path or the query names. It serves the request
 // and returns false if the container does not run.
 func (s *sessions) running(w http.ResponseWriter, r *http.Request) (*v1.Pod, runningContainer, bool) {
 	pod, ok := s.pod(w, r)
@@ -212,7 +212,7 @@ func (s *sessions) running(w http.ResponseWriter, r *http.Request) (*v1.Pod, run
 	return pod, runningContainer{name: name, id: id, stdin: c.spec.Stdin, tty: c.spec.TTY}, true
 }
 
-// describeState says in what state a container is that does not run.
+// describeState reports in what state a container is that does not run.
 func describeState(st v1.ContainerState) string {
 	switch {
 	case st.Terminated != nil:

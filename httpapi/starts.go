@@ -15,7 +15,7 @@ type StartReader interface {
 	PodStart(uid types.UID) (start api.PodStart, ok bool)
 }
 
-// podStarts answers with the starts of all pods that have one.
+// podStarts responds with the starts of all pods that have one.
 func podStarts(pods PodLister, starts StartReader) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		list := []api.PodStart{}

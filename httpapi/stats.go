@@ -27,11 +27,11 @@ func statsSummary(read StatsReader) http.HandlerFunc {
 				return
 			}
 		}
-		answer, err := read(r.Context(), only)
+		response, err := read(r.Context(), only)
 		if err != nil {
 			apistatus.Error(w, r, http.StatusInternalServerError, "failed to read the resource usage: %v", err)
 			return
 		}
-		writeJSON(w, answer)
+		writeJSON(w, response)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/podstead/podstead/internal/statefile"
 )
 
-// Every route of an API answers each method, from callers with and without its class, with a
-// Status that has a reason, the code and details, if it answers with an error.
+// Every route of an API serves each method, from callers with and without its class, with a
+// Status that has a reason, the code and details, if it responds with an error.
 func TestEveryErrorOfEveryRouteIsAStatus(t *testing.T) {
 	n := newLogNode(t)
 	src := n.sources()

@@ -16,7 +16,7 @@ type VolumeManager interface {
 	// they are large.
 	PersistentVolumes(ctx context.Context, measured bool) ([]api.PersistentVolume, error)
 	// RemovePersistentVolume deletes a volume with its content. The error is
-	// fs.ErrNotExist if there is none, else it says why the volume must stay.
+	// fs.ErrNotExist if there is none, else it reports why the volume must stay.
 	RemovePersistentVolume(namespace, name string) error
 }
 

@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "rewrite the golden files in api/testdat
 // wireTime returns a time of the content.
 func wireTime(minute int) time.Time { return time.Date(2026, 1, 31, 12, minute, 0, 0, time.UTC) }
 
-// wireSources answers with one value of each type in which every field is set, and one in which none is:
+// wireSources responds with one value of each type in which every field is set, and one in which none is:
 // the golden files show each field, and which of them are left out.
 type wireSources struct{ fakeSources }
 
@@ -171,7 +171,7 @@ func (wireSources) Restart(types.UID, string, time.Time) error { return nil }
 
 func (wireSources) Leave(context.Context) (string, error) { return "kubectl delete node n1", nil }
 
-// wireRoutes are podstead's own endpoints and the golden files of their answers; none for an answer without a body,
+// wireRoutes are podstead's own endpoints and the golden files of their responses; none for a response without a body,
 // or with a type of Kubernetes.
 var wireRoutes = map[string]string{
 	"GET /manifests":        "manifests",
@@ -275,7 +275,7 @@ func TestWireHasEachField(t *testing.T) {
 	}
 }
 
-// The client of package api has a method for each endpoint, which reads all of the answer.
+// The client of package api has a method for each endpoint, which reads all of the response.
 func TestClientReadsTheWire(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
@@ -299,7 +299,7 @@ func TestClientReadsTheWire(t *testing.T) {
 	go func() { _ = s.Serve(listener) }()
 	defer s.Close()
 	c, ctx := client.New(socket), t.Context()
-	answer := func(v any, err error) any {
+	response := func(v any, err error) any {
 		if err != nil {
 			t.Error(err)
 		}
@@ -307,7 +307,7 @@ func TestClientReadsTheWire(t *testing.T) {
 	}
 	read := func(file string) func(v any, err error) {
 		return func(v any, err error) {
-			body, _ := json.Marshal(answer(v, err))
+			body, _ := json.Marshal(response(v, err))
 			checkWire(t, file, string(body))
 		}
 	}
@@ -329,9 +329,9 @@ func TestClientReadsTheWire(t *testing.T) {
 	read("cluster-leave")(c.LeaveCluster(ctx, time.Minute))
 	read("volumes")(c.Volumes(ctx, true))
 	read("kubeconfig")(c.CreateKubeconfig(ctx, "admin", time.Hour))
-	answer(nil, c.RemoveVolume(ctx, "default", "web"))
-	answer(nil, c.RevokeKubeconfig(ctx, "ID"))
-	answer(nil, c.RevokeKubeconfigs(ctx))
+	response(nil, c.RemoveVolume(ctx, "default", "web"))
+	response(nil, c.RevokeKubeconfig(ctx, "ID"))
+	response(nil, c.RevokeKubeconfigs(ctx))
 	for route := range wireRoutes {
 		if !requested[route] && route != "GET /events" {
 			t.Errorf("the client has no method for %s", route)
@@ -342,7 +342,7 @@ func TestClientReadsTheWire(t *testing.T) {
 // wireFile returns the path of a golden file.
 func wireFile(name string) string { return filepath.Join("..", "api", "testdata", name+".json") }
 
-// checkWire compares an answer with a golden file, in which it is indented.
+// checkWire compares a response with a golden file, in which it is indented.
 func checkWire(t *testing.T, name, body string) {
 	t.Helper()
 	path := wireFile(name)

@@ -77,7 +77,7 @@ func TestCheckpointStoresCompletePods(t *testing.T) {
 		t.Fatal(err)
 	}
 	unit, _ := openTestCheckpoint(t, path).accepted(SourceFile, "f")
-	if !sameWanted(unit.Documents[0].Pod, &pod) || !sameStatus(unit.Documents[0].Pod, &pod) {
+	if !sameDesired(unit.Documents[0].Pod, &pod) || !sameStatus(unit.Documents[0].Pod, &pod) {
 		t.Errorf("read back %+v", unit.Documents[0].Pod)
 	}
 }

@@ -279,12 +279,12 @@ func isInfinite(node *yaml.Node) bool {
 	return false
 }
 
-func findScalar(node *yaml.Node, wanted func(*yaml.Node) bool) *yaml.Node {
-	if node.Kind == yaml.ScalarNode && wanted(node) {
+func findScalar(node *yaml.Node, desired func(*yaml.Node) bool) *yaml.Node {
+	if node.Kind == yaml.ScalarNode && desired(node) {
 		return node
 	}
 	for _, child := range node.Content {
-		if found := findScalar(child, wanted); found != nil {
+		if found := findScalar(child, desired); found != nil {
 			return found
 		}
 	}

@@ -19,9 +19,9 @@ type Fault struct {
 	Object string `json:"object,omitempty"`
 	// Path is the field path, such as spec.containers[0].image.
 	Path string `json:"path,omitempty"`
-	// Problem says what is wrong and quotes the value.
+	// Problem reports what is wrong and quotes the value.
 	Problem string `json:"problem"`
-	// Remedy says what would be right; empty if Problem already does.
+	// Remedy reports what would be right; empty if Problem already does.
 	Remedy string `json:"remedy,omitempty"`
 	// Warning marks a fault that does not reject the unit.
 	Warning bool `json:"warning,omitempty"`

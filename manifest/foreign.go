@@ -10,7 +10,7 @@ import (
 	"github.com/podstead/podstead/manifest/validation"
 )
 
-// kindRemedies says what to do about kinds of a cluster that this daemon does not read.
+// kindRemedies reports what to do about kinds of a cluster that this daemon does not read.
 var kindRemedies = map[string]string{
 	"Job": "convert it with podstead convert, or copy its pod template into a Pod, with " +
 		"restartPolicy: OnFailure",
@@ -37,7 +37,7 @@ var kindRemedies = map[string]string{
 	"MutatingWebhookConfiguration":   noAccessControl,
 }
 
-// ForeignKindRemedy says what to do instead about an object of a kind that this daemon does not
+// ForeignKindRemedy reports what to do instead about an object of a kind that this daemon does not
 // read, such as an Ingress, for programs that leave it out; empty for a kind that it reads, and
 // for one that neither Kubernetes nor a custom resource has.
 func ForeignKindRemedy(kind, version string) string {

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Mode says how to treat an unknown field, a duplicate key, or an empty list
+// Mode reports how to treat an unknown field, a duplicate key, or an empty list
 // item. It is the value of --manifest-validation.
 type Mode string
 

@@ -18,7 +18,7 @@ import (
 	"github.com/podstead/podstead/manifest/validation"
 )
 
-// FuzzLoad holds for any bytes: no panic, one answer, faults that can be
+// FuzzLoad holds for any bytes: no panic, one response, faults that can be
 // printed, all or nothing; and what is accepted keeps its identity when its
 // keys are shuffled and it is written as JSON or YAML.
 func FuzzLoad(f *testing.F) {

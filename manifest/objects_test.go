@@ -191,7 +191,7 @@ func TestObjectsFollowFiles(t *testing.T) {
 	}
 }
 
-// The last accepted objects of a source are in effect before it answers.
+// The last accepted objects of a source are in effect before it responds.
 func TestObjectsBeforeSourceAnswers(t *testing.T) {
 	b := newConfigHarness(t)
 	b.deliver(SourceHTTP, "u", "cm x 1")

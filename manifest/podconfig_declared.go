@@ -1,6 +1,6 @@
 package manifest
 
-// Declared says where an object that is in effect comes from.
+// Declared reports where an object that is in effect comes from.
 type Declared struct {
 	Source Source
 	// Unit is the file path, URL or artifact.

@@ -219,7 +219,7 @@ func (ch *podChanges) classify(before, now *v1.Pod, source Source, seen time.Tim
 	if source == SourceAPI && before.ResourceVersion == now.ResourceVersion && now.ResourceVersion != "" {
 		return before
 	}
-	same := sameWanted(before, now)
+	same := sameDesired(before, now)
 	if same && sameStatus(before, now) {
 		return before
 	}
@@ -235,9 +235,9 @@ func (ch *podChanges) classify(before, now *v1.Pod, source Source, seen time.Tim
 	return pod
 }
 
-// sameWanted compares what the kubelet compares: the spec, the labels, the
+// sameDesired compares what the kubelet compares: the spec, the labels, the
 // deletion, and the annotations except those that PodConfig sets.
-func sameWanted(a, b *v1.Pod) bool {
+func sameDesired(a, b *v1.Pod) bool {
 	return a.Annotations[podinfo.AnnotationHash] == b.Annotations[podinfo.AnnotationHash] &&
 		equality.Semantic.DeepEqual(a.DeletionTimestamp, b.DeletionTimestamp) &&
 		equality.Semantic.DeepEqual(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) &&

@@ -228,7 +228,7 @@ func TestPodConfigComparesLikeKubelet(t *testing.T) {
 	} {
 		changed := base()
 		c.change(changed)
-		if sameWanted(base(), changed) != c.same {
+		if sameDesired(base(), changed) != c.same {
 			t.Errorf("%s: same is %v, want %v", name, !c.same, c.same)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // A directory whose listing hangs, such as that of a file server that is gone, is a fault of the
 // source: nothing that runs is lost, also after a restart of the daemon, and the directory is read
-// as soon as it answers.
+// as soon as it responds.
 func TestFileSourceDirectoryThatDoesNotAnswer(t *testing.T) {
 	inFileBubble(t, func(t *testing.T, b *fileHarness, watch *fakeWatch) {
 		var hangs atomic.Bool
@@ -71,7 +71,7 @@ func TestFileSourceDirectoryThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// A directory that takes longer to answer cannot be told from one that never does: the pods of the
+// A directory that takes longer to respond cannot be told from one that never does: the pods of the
 // checkpoint start, and one whose manifest was removed while the daemon did not run ends as soon as
 // the directory is listed.
 func TestFileSourceSlowDirectoryAfterARemoval(t *testing.T) {

@@ -69,7 +69,7 @@ func (s *FileSource) read(now time.Time) (changed bool) {
 // advance reports that a scan goes on.
 func (s *FileSource) advance() { s.progress.Notify() }
 
-// deliverStalled delivers the last set with the fault that the directory does not answer.
+// deliverStalled delivers the last set with the fault that the directory does not respond.
 // The units belong to the scan.
 func (s *FileSource) deliverStalled(since time.Time) {
 	set := s.last

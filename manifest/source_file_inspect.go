@@ -37,7 +37,7 @@ type inspection struct {
 	signature detached
 }
 
-// inspectFile inspects a file, and reads it if read says so.
+// inspectFile inspects a file, and reads it if read asks for it.
 func inspectFile(path string, read func(fs.FileInfo) bool) (found inspection) {
 	if found.info, found.err = os.Lstat(path); found.err != nil {
 		return found
@@ -65,7 +65,7 @@ type access struct {
 }
 
 // inspectAll inspects the files of units and passes what it finds to use, false for a
-// file that blocks, until use returns false. A file that does not answer at once comes
+// file that blocks, until use returns false. A file that does not respond at once comes
 // last, so that several that block do so at the same time.
 func (s *FileSource) inspectAll(units []*fileUnit, now time.Time,
 	use func(unit *fileUnit, found inspection, ok bool) bool) {

@@ -272,7 +272,7 @@ func (s *FileSource) listFile(there bool) (directoryListing, *Fault) {
 
 // checkDirectory decides whether the listing of the directory can be trusted. In the
 // directory that was read before, a file that is gone was removed by the user. Another
-// directory in its place, such as a mount point without its file system, says that only
+// directory in its place, such as a mount point without its file system, reports that only
 // with at least one valid manifest.
 func (s *FileSource) checkDirectory(listing directoryListing) *Fault {
 	holdsAny := slices.ContainsFunc(slices.Collect(maps.Values(s.units)),

@@ -365,7 +365,7 @@ func TestFileSourceDoesNotValidateTwice(t *testing.T) {
 	b.must(os.Rename(b.path("a.yaml"), b.path("z.yaml")))
 	b.write("z.yaml", "a 1\nb 2")
 	b.sink.awaitPods("a=1", "b=2")
-	if !sameWanted(a, b.sink.model.pods["file-a-1"]) {
+	if !sameDesired(a, b.sink.model.pods["file-a-1"]) {
 		t.Error("the pod is not the one that was accepted")
 	}
 	b.wantLog("ADD file a=1 b=1", "REMOVE file b=1", "ADD file b=2")

@@ -22,7 +22,7 @@ type fileUnit struct {
 	// stat and digest are those of the bytes that offered is made from; zero if
 	// it is not made from bytes.
 	stat fileStat
-	// writers says why users other than root may change the file; empty if they
+	// writers reports why users other than root may change the file; empty if they
 	// may not.
 	writers string
 	digest  string
@@ -239,7 +239,7 @@ func readManifest(path string) (fileContent, error) {
 }
 
 // ReadFile reads a manifest as the daemon does: only a regular file, and not one that
-// blocks. The fault says why there is no content.
+// blocks. The fault reports why there is no content.
 func ReadFile(path string) ([]byte, *Fault) {
 	type result struct {
 		content fileContent

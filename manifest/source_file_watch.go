@@ -220,7 +220,7 @@ func (w *directoryWatch) close() {
 	}
 }
 
-// eventKind says what an event affects.
+// eventKind reports what an event affects.
 type eventKind uint8
 
 const (

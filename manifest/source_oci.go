@@ -46,7 +46,7 @@ type OCISourceOptions struct {
 // OCISource delivers the manifests in OCI artifacts, each of which is one unit.
 //
 // A tag is resolved at an interval, and read when its digest changed. A registry that does
-// not answer, or has the tag no longer, keeps the last good revision and is retried with a
+// not respond, or has the tag no longer, keeps the last good revision and is retried with a
 // growing back-off, as a URL is. An invalid artifact keeps it too; its digest is not read
 // again. Until each artifact was read in this run of the daemon, the revisions of the
 // checkpoint are delivered as restored.
@@ -73,12 +73,12 @@ type artifactState struct {
 	// pinned reports that the reference has a digest.
 	pinned bool
 
-	// unit is that of the last answer, answered reports that there was one in this run of the
+	// unit is that of the last response, responded reports that there was one in this run of the
 	// daemon, readAt is its time.
-	unit     Unit
-	answered bool
-	readAt   time.Time
-	// fault is why the last request failed, failures counts those since the last answer.
+	unit      Unit
+	responded bool
+	readAt    time.Time
+	// fault is why the last request failed, failures counts those since the last response.
 	fault    *Fault
 	failures int
 }
@@ -139,12 +139,12 @@ func (s *OCISource) poll(ctx context.Context, a *artifactState) {
 			return
 		case <-timer.C:
 		}
-		answer := a.fetcher.fetch(ctx)
+		response := a.fetcher.fetch(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		delay := s.handle(a, answer)
-		if a.pinned && answer.digest != "" {
+		delay := s.handle(a, response)
+		if a.pinned && response.digest != "" {
 			return
 		}
 		timer.Reset(delay)
@@ -161,7 +161,7 @@ func (s *OCISource) resume(a *artifactState) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reader.hadGood[a.name] = true
-	a.unit, a.answered, a.readAt = accepted, true, time.Now()
+	a.unit, a.responded, a.readAt = accepted, true, time.Now()
 	s.deliver()
 	return true
 }
@@ -175,7 +175,7 @@ func (s *OCISource) restore(ctx context.Context) {
 	}
 	s.restoring = true
 	for _, a := range s.artifacts {
-		if !a.answered && a.fault == nil {
+		if !a.responded && a.fault == nil {
 			a.fault = &Fault{Unit: a.name, Problem: "the registry has not answered yet",
 				Remedy: "its pods keep running; retrying"}
 		}
@@ -183,26 +183,26 @@ func (s *OCISource) restore(ctx context.Context) {
 	s.deliver()
 }
 
-// handle delivers the set of an answer, if it changed, and returns the time until the next
+// handle delivers the set of a response, if it changed, and returns the time until the next
 // request.
-func (s *OCISource) handle(a *artifactState, answer ociAnswer) time.Duration {
+func (s *OCISource) handle(a *artifactState, response ociResponse) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if answer.err != nil {
-		s.handleFailure(a, answer.err)
-		return backOff(s.opts.Interval, a.answered, a.failures, s.jitter())
+	if response.err != nil {
+		s.handleFailure(a, response.err)
+		return backOff(s.opts.Interval, a.responded, a.failures, s.jitter())
 	}
 	a.failures, a.readAt = 0, time.Now()
 	unit := a.unit
 	switch {
-	case answer.fault != nil:
-		answer.fault.Unit = a.name
-		unit = s.reader.lastGood(a.name, Faults{*answer.fault})
-	case !answer.unchanged:
-		unit = s.reader.readArtifact(a.name, answer.digest, answer.files)
+	case response.fault != nil:
+		response.fault.Unit = a.name
+		unit = s.reader.lastGood(a.name, Faults{*response.fault})
+	case !response.unchanged:
+		unit = s.reader.readArtifact(a.name, response.digest, response.files)
 	}
-	changed := !a.answered || a.fault != nil || !sameUnit(a.unit, unit)
-	a.answered, a.unit, a.fault = true, unit, nil
+	changed := !a.responded || a.fault != nil || !sameUnit(a.unit, unit)
+	a.responded, a.unit, a.fault = true, unit, nil
 	if changed {
 		s.deliver()
 	}
@@ -247,7 +247,7 @@ func (s *OCISource) readAt() time.Time {
 	tags := false
 	for _, a := range s.artifacts {
 		switch {
-		case a.pinned && a.answered:
+		case a.pinned && a.responded:
 			pinned = a.readAt
 		case !tags || a.readAt.Before(oldest):
 			oldest, tags = a.readAt, true
@@ -260,9 +260,9 @@ func (s *OCISource) readAt() time.Time {
 }
 
 // deliver delivers the current set. mu is held. Nothing is delivered while all artifacts
-// may still answer at once, so that none seems to be absent.
+// may still respond at once, so that none seems to be absent.
 func (s *OCISource) deliver() {
-	if !s.restoring && slices.ContainsFunc(s.artifacts, func(a *artifactState) bool { return !a.answered }) {
+	if !s.restoring && slices.ContainsFunc(s.artifacts, func(a *artifactState) bool { return !a.responded }) {
 		return
 	}
 	set := Set{Source: SourceOCI, Time: s.readAt(), Fault: s.clearTextWarning()}
@@ -270,23 +270,23 @@ func (s *OCISource) deliver() {
 	whole := true
 	for _, a := range s.artifacts {
 		known[a.name] = true
-		// An artifact that was never valid says nothing about the pods that should run.
-		if a.answered && a.unit.Digest == "" && a.unit.Faults.Fatal() {
+		// An artifact that was never valid reports nothing about the pods that should run.
+		if a.responded && a.unit.Digest == "" && a.unit.Faults.Fatal() {
 			set.Incomplete = append(set.Incomplete, a.name)
 		}
-		whole = whole && a.answered && (a.unit.Digest != "" || !a.unit.Faults.Fatal())
+		whole = whole && a.responded && (a.unit.Digest != "" || !a.unit.Faults.Fatal())
 		switch {
-		case a.fault != nil && a.answered:
+		case a.fault != nil && a.responded:
 			unit := a.unit
 			unit.Faults = append(Faults{*a.fault}, unit.Faults...)
 			set.Units = append(set.Units, unit)
 		case a.fault != nil:
 			unit := s.reader.lastGood(a.name, Faults{*a.fault})
 			set.Units, set.Awaited = append(set.Units, unit), set.Awaited || !unit.Restored
-		case a.answered:
+		case a.responded:
 			set.Units = append(set.Units, a.unit)
 		default:
-			set.Awaited = true // another one has failed, and this one may still answer at once
+			set.Awaited = true // another one has failed, and this one may still respond at once
 		}
 	}
 	s.delivered = s.delivered || whole

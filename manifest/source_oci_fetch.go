@@ -39,9 +39,9 @@ type Artifact struct {
 	Credentials []registry.Credential
 }
 
-// ociAnswer is one of: the files of an artifact, no change since the last one, an
+// ociResponse is one of: the files of an artifact, no change since the last one, an
 // artifact with a fault, or an error if it could not be read now.
-type ociAnswer struct {
+type ociResponse struct {
 	// digest is empty if the artifact is to be read again, whatever its digest.
 	digest    string
 	files     []artifactFile
@@ -56,47 +56,47 @@ type artifactFetcher struct {
 	registry    ArtifactRegistry
 	credentials ArtifactCredentials
 	verify      func(ctx context.Context, artifact Artifact) error
-	// digest is that of the last answer with files or a fault.
+	// digest is that of the last response with files or a fault.
 	digest string
 }
 
 // fetch resolves the reference, and reads the artifact if its digest is another one than
 // at the last call.
-func (f *artifactFetcher) fetch(ctx context.Context) ociAnswer {
+func (f *artifactFetcher) fetch(ctx context.Context) ociResponse {
 	logins, lookupErr := f.credentials.Credentials(ctx, f.reference)
-	answer := f.fetchWith(ctx, logins)
-	if lookupErr != nil && errors.Is(answer.err, registry.ErrUnauthorized) {
-		answer.err = fmt.Errorf("%w; credential lookup failed: %w", answer.err, lookupErr)
+	response := f.fetchWith(ctx, logins)
+	if lookupErr != nil && errors.Is(response.err, registry.ErrUnauthorized) {
+		response.err = fmt.Errorf("%w; credential lookup failed: %w", response.err, lookupErr)
 	}
-	if answer.err == nil {
-		f.digest = answer.digest
+	if response.err == nil {
+		f.digest = response.digest
 	}
-	return answer
+	return response
 }
 
-func (f *artifactFetcher) fetchWith(ctx context.Context, logins []registry.Credential) ociAnswer {
+func (f *artifactFetcher) fetchWith(ctx context.Context, logins []registry.Credential) ociResponse {
 	digest := f.reference.Digest
 	if digest == "" {
 		found, err := f.registry.Resolve(ctx, f.reference, logins...)
 		if err != nil {
-			return ociAnswer{err: err}
+			return ociResponse{err: err}
 		}
 		digest = found.Digest
 	}
 	if digest == f.digest {
-		return ociAnswer{digest: digest, unchanged: true}
+		return ociResponse{digest: digest, unchanged: true}
 	}
 	at := f.reference.WithDigest(digest)
 	if f.verify != nil {
 		if err := f.verify(ctx, Artifact{Reference: at, Credentials: logins}); err != nil {
 			if errors.Is(err, registry.ErrUnreachable) {
-				return ociAnswer{err: err}
+				return ociResponse{err: err}
 			}
 			var fault Fault
 			if !errors.As(err, &fault) {
 				fault = Fault{Problem: err.Error()}
 			}
-			return ociAnswer{fault: &fault}
+			return ociResponse{fault: &fault}
 		}
 	}
 	files, fault, err := f.read(ctx, at, logins)
@@ -105,9 +105,9 @@ func (f *artifactFetcher) fetchWith(ctx context.Context, logins []registry.Crede
 		// Nothing but another digest can help.
 		fault = &Fault{Problem: err.Error(), Remedy: "split it into several artifacts"}
 	case err != nil:
-		return ociAnswer{err: err}
+		return ociResponse{err: err}
 	}
-	return ociAnswer{digest: digest, files: files, fault: fault}
+	return ociResponse{digest: digest, files: files, fault: fault}
 }
 
 // read reads the files of the artifact with that digest.

@@ -38,7 +38,7 @@ type artifactFile struct {
 	data []byte
 }
 
-// layerForm says how the manifests of a layer are stored in it.
+// layerForm reports how the manifests of a layer are stored in it.
 type layerForm uint8
 
 const (

@@ -503,7 +503,7 @@ func TestOCISourceSeveralArtifacts(t *testing.T) {
 }
 
 // What is known of a source with several artifacts is not taken for all of it: not before
-// each could have answered, and not while one is away that was never read.
+// each could have responded, and not while one is away that was never read.
 func TestOCISourceAwaitsEachArtifact(t *testing.T) {
 	inOCIBubble(t, func(b *ociHarness) {
 		b.registry.push(testArtifact, "a.yaml", "a 1")
@@ -536,7 +536,7 @@ func TestOCISourceAwaitsEachArtifact(t *testing.T) {
 	})
 }
 
-// An artifact that was never valid says nothing about the pods that should run.
+// An artifact that was never valid reports nothing about the pods that should run.
 func TestOCISourceInvalidAtBoot(t *testing.T) {
 	inOCIBubble(t, func(b *ociHarness) {
 		b.registry.push(testArtifact, "a.yaml", "broken")
@@ -584,10 +584,10 @@ func TestOCISourceIntervals(t *testing.T) {
 // A revision that is not verified changes nothing, until it is.
 func TestOCISourceVerifies(t *testing.T) {
 	inOCIBubble(t, func(b *ociHarness) {
-		// The answer of the verification by digest; none is not signed.
-		var answers sync.Map
+		// The response of the verification by digest; none is not signed.
+		var responses sync.Map
 		b.opts.Verify = func(_ context.Context, a Artifact) error {
-			switch answer, _ := answers.Load(a.Reference.Digest); answer {
+			switch response, _ := responses.Load(a.Reference.Digest); response {
 			case "signed":
 				return nil
 			case "unreachable":
@@ -596,34 +596,34 @@ func TestOCISourceVerifies(t *testing.T) {
 			return errors.New("is not signed")
 		}
 		digest := b.registry.push(testArtifact, "a.yaml", "a 1")
-		answers.Store(digest, "signed")
+		responses.Store(digest, "signed")
 		b.start()
 		b.wantPods("a=1")
 		digest = b.registry.push(testArtifact, "a.yaml", "a 2")
 		b.pass(defaultInterval)
 		b.wantPods("a=1")
 		b.wantFault("registry.test/fleet/web: is not signed")
-		answers.Store(digest, "unreachable")
+		responses.Store(digest, "unreachable")
 		b.pass(defaultInterval)
 		b.wantFault("unreachable")
-		answers.Store(digest, "signed")
+		responses.Store(digest, "signed")
 		b.pass(2 * maxRetry)
 		b.wantPods("a=2")
 		b.wantFault("")
 		// A reference by digest is verified after each start.
 		b.opts.Artifacts = []string{"registry.test/fleet/web@" + digest}
-		answers.Delete(digest)
+		responses.Delete(digest)
 		b.start()
 		b.pass(restoreDelay)
 		b.wantFault("is not signed")
 		b.wantPods("a=2")
-		answers.Store(digest, "signed")
+		responses.Store(digest, "signed")
 		b.pass(2 * defaultInterval)
 		b.wantFault("")
 	})
 }
 
-// An attacker who can change the answers of a registry can change the manifests.
+// An attacker who can change the responses of a registry can change the manifests.
 func TestOCISourceWarnsWithoutTLS(t *testing.T) {
 	inOCIBubble(t, func(b *ociHarness) {
 		b.registry.push(testArtifact, "a.yaml", "a 1")

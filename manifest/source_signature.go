@@ -28,7 +28,7 @@ type detached struct {
 	// name is what is said about where it is.
 	name string
 	data []byte
-	// err is why there is none; one that matches fs.ErrNotExist says that there is none.
+	// err is why there is none; one that matches fs.ErrNotExist reports that there is none.
 	err error
 }
 

@@ -302,7 +302,7 @@ func TestOCISourceVerifiesSignatures(t *testing.T) {
 		b.pass(defaultInterval)
 		b.wantPods("a=broken")
 		b.wantFault("")
-		// A registry that does not answer is no missing signature.
+		// A registry that does not respond is no missing signature.
 		third := b.registry.push(testArtifact, "a.yaml", "a 3")
 		signed.simpleSign(good, third, third)
 		b.opts.Verify = nil

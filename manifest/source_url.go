@@ -16,7 +16,7 @@ const (
 	defaultInterval = 20 * time.Second
 	// defaultTimeout is the kubelet's timeout for a request with its body.
 	defaultTimeout = 10 * time.Second
-	// firstRetry is the first back-off before there was any answer, since the
+	// firstRetry is the first back-off before there was any response, since the
 	// network may just be starting. Later it is the interval.
 	firstRetry = time.Second
 	// maxRetry is the maximum of the back-off, which doubles. A longer interval
@@ -25,7 +25,7 @@ const (
 	// retryJitter spreads the retries of many daemons that use the same server:
 	// a back-off is extended by up to this fraction.
 	retryJitter = 0.5
-	// restoreDelay is how long the first answer is awaited before the
+	// restoreDelay is how long the first response is awaited before the
 	// checkpoint is used: pods of a host that boots without a network do not
 	// wait for a timeout, and those of a host with a network are not started
 	// from a revision that is replaced at once.
@@ -58,17 +58,17 @@ type URLSourceOptions struct {
 	Loader     UnitLoader
 	Checkpoint *Checkpoint
 	Deliver    Deliverer
-	// Read is called after each answer with a body, or that the body has not
+	// Read is called after each response with a body, or that the body has not
 	// changed; nil is not called.
 	Read func(at time.Time)
 }
 
 // URLSource delivers the manifests behind a URL, which are one unit.
 //
-// A status other than 200 and 304, or no answer, keeps the last good revision
+// A status other than 200 and 304, or no response, keeps the last good revision
 // and is retried with a growing back-off. An invalid body keeps it too, and is
 // requested again after the interval, since the server is healthy. Until there
-// is an answer in this run of the daemon, the checkpoint's revision is
+// is a response in this run of the daemon, the checkpoint's revision is
 // delivered as restored, which does not count as delivered.
 type URLSource struct {
 	opts    URLSourceOptions
@@ -78,15 +78,15 @@ type URLSource struct {
 	// jitter returns a value in [0,1).
 	jitter func() float64
 
-	// unit and digest are those of the last body, answered reports that there
+	// unit and digest are those of the last body, responded reports that there
 	// was one in this run of the daemon.
-	unit     Unit
-	digest   string
-	answered bool
-	// readAt is the time of the last answer, zero before the first.
+	unit      Unit
+	digest    string
+	responded bool
+	// readAt is the time of the last response, zero before the first.
 	readAt time.Time
 	// fault is the fault of the last request, failures counts the failures
-	// since the last answer.
+	// since the last response.
 	fault    *Fault
 	failures int
 	// delivered reports that there was a complete set in this run of the
@@ -152,20 +152,20 @@ func (s *URLSource) Run(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		// The request runs in its own goroutine, so that the checkpoint can be
-		// used before the first answer. Its timeout and ctx end it.
-		answers := make(chan urlAnswer, 1)
-		go func() { answers <- s.fetcher.fetch(ctx) }()
-		var answer urlAnswer
+		// used before the first response. Its timeout and ctx end it.
+		responses := make(chan urlResponse, 1)
+		go func() { responses <- s.fetcher.fetch(ctx) }()
+		var response urlResponse
 		select {
-		case answer = <-answers:
+		case response = <-responses:
 		case <-timer.C:
 			s.setFault("has not answered yet")
-			answer = <-answers
+			response = <-responses
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		timer.Reset(s.handle(answer))
+		timer.Reset(s.handle(response))
 		select {
 		case <-ctx.Done():
 			return nil
@@ -174,32 +174,32 @@ func (s *URLSource) Run(ctx context.Context) error {
 	}
 }
 
-// handle delivers the set of an answer and returns the time until the next
+// handle delivers the set of a response and returns the time until the next
 // request.
-func (s *URLSource) handle(answer urlAnswer) time.Duration {
-	if answer.err != nil {
+func (s *URLSource) handle(response urlResponse) time.Duration {
+	if response.err != nil {
 		s.failures++
-		s.setFault(answer.err.Error())
+		s.setFault(response.err.Error())
 		s.fetcher.reloadCA()
-		return backOff(s.opts.Interval, s.answered, s.failures, s.jitter())
+		return backOff(s.opts.Interval, s.responded, s.failures, s.jitter())
 	}
 	s.failures, s.readAt = 0, time.Now()
 	unit := s.unit
 	switch {
-	case answer.fault != nil:
-		unit, s.digest = s.reader.lastGood(s.name, Faults{*answer.fault}), ""
-	case !answer.unchanged:
-		if digest := Digest(answer.body); digest != s.digest {
+	case response.fault != nil:
+		unit, s.digest = s.reader.lastGood(s.name, Faults{*response.fault}), ""
+	case !response.unchanged:
+		if digest := Digest(response.body); digest != s.digest {
 			var unsigned bool
 			s.digest = digest
-			if unit, unsigned = s.reader.readSigned(s.name, answer.body, answer.signature); unsigned {
+			if unit, unsigned = s.reader.readSigned(s.name, response.body, response.signature); unsigned {
 				// Both are requested again: the signature may come a moment later.
 				s.digest, s.fetcher.etag, s.fetcher.modified = "", "", ""
 			}
 		}
 	}
-	changed := !s.answered || s.fault != nil || !sameUnit(s.unit, unit)
-	s.answered, s.unit, s.fault = true, unit, nil
+	changed := !s.responded || s.fault != nil || !sameUnit(s.unit, unit)
+	s.responded, s.unit, s.fault = true, unit, nil
 	if changed {
 		s.deliver()
 	}
@@ -221,9 +221,9 @@ func (s *URLSource) setFault(problem string) {
 
 // backOff returns the time until the next request after so many failures. jitter is in
 // [0,1).
-func backOff(interval time.Duration, answered bool, failures int, jitter float64) time.Duration {
+func backOff(interval time.Duration, responded bool, failures int, jitter float64) time.Duration {
 	delay := interval
-	if !answered {
+	if !responded {
 		delay = min(delay, firstRetry)
 	}
 	for range failures - 1 {
@@ -241,20 +241,20 @@ func (s *URLSource) deliver() {
 	if set.Fault == nil {
 		set.Fault = clearTextWarning(s.name, s.opts.URL)
 	}
-	if s.answered {
+	if s.responded {
 		set.Units = []Unit{s.unit}
 	}
-	// A body that was never valid says nothing about the pods that should run.
-	if s.answered && (s.unit.Digest != "" || !s.unit.Faults.Fatal()) {
+	// A body that was never valid reports nothing about the pods that should run.
+	if s.responded && (s.unit.Digest != "" || !s.unit.Faults.Fatal()) {
 		s.delivered = true
 	}
 	if !s.delivered {
 		set.Restored = true
-		if s.answered {
+		if s.responded {
 			set.Incomplete = []string{s.name}
 		}
 		for _, unit := range s.opts.Checkpoint.units(SourceHTTP) {
-			if !s.answered || unit.Name != s.name {
+			if !s.responded || unit.Name != s.name {
 				set.Units = append(set.Units, s.reader.lastGood(unit.Name, unit.Faults))
 			}
 		}

@@ -36,9 +36,9 @@ type urlFetcher struct {
 	etag, modified string
 }
 
-// urlAnswer is one of: a body, no change since the last body, a body with a
-// fault, or an error if there is no answer.
-type urlAnswer struct {
+// urlResponse is one of: a body, no change since the last body, a body with a
+// fault, or an error if there is no response.
+type urlResponse struct {
 	body []byte
 	// signature is that of the body, if it must have one.
 	signature detached
@@ -88,40 +88,40 @@ func (f *urlFetcher) close() {
 
 // fetch sends one request. No error contains the URL, which may contain
 // secrets.
-func (f *urlFetcher) fetch(ctx context.Context) urlAnswer {
+func (f *urlFetcher) fetch(ctx context.Context) urlResponse {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	client := http.Client{Transport: f.transport, CheckRedirect: f.redirect}
 	response, err := client.Do(f.request(ctx))
 	if err != nil {
-		return urlAnswer{err: f.withoutURL(err)}
+		return urlResponse{err: f.withoutURL(err)}
 	}
 	defer response.Body.Close()
 	switch {
 	case response.StatusCode == http.StatusNotModified && f.etag+f.modified != "":
-		return urlAnswer{unchanged: true}
+		return urlResponse{unchanged: true}
 	case response.StatusCode != http.StatusOK:
-		return urlAnswer{err: fmt.Errorf("answered with status %d %s; must be 200", response.StatusCode,
+		return urlResponse{err: fmt.Errorf("answered with status %d %s; must be 200", response.StatusCode,
 			http.StatusText(response.StatusCode))}
 	}
 	// Only a complete body counts.
 	f.etag, f.modified = "", ""
 	body, err := io.ReadAll(io.LimitReader(response.Body, MaxUnitSize+1))
 	if err != nil {
-		return urlAnswer{err: f.withoutURL(err)}
+		return urlResponse{err: f.withoutURL(err)}
 	}
 	if len(body) > MaxUnitSize {
 		fault := tooLargeFault(redactURL(f.url))
-		return urlAnswer{fault: &fault}
+		return urlResponse{fault: &fault}
 	}
-	answer := urlAnswer{body: body}
+	result := urlResponse{body: body}
 	if f.signed {
-		if answer.signature, err = f.fetchSignature(ctx, &client); err != nil {
-			return urlAnswer{err: err}
+		if result.signature, err = f.fetchSignature(ctx, &client); err != nil {
+			return urlResponse{err: err}
 		}
 	}
 	f.etag, f.modified = response.Header.Get("Etag"), response.Header.Get("Last-Modified")
-	return answer
+	return result
 }
 
 // fetchSignature requests the signature of the body. The error is for one of which it is

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// urlHarness is a URLSource and its server with a configurable answer.
+// urlHarness is a URLSource and its server with a configurable response.
 type urlHarness struct {
 	t      *testing.T
 	server *httptest.Server
@@ -27,7 +27,7 @@ type urlHarness struct {
 	stop   func()
 
 	mu       sync.Mutex
-	answer   http.HandlerFunc
+	response http.HandlerFunc
 	requests []*http.Request
 	asked    chan struct{}
 }
@@ -45,16 +45,16 @@ func newURLHarness(t *testing.T) *urlHarness {
 func (b *urlHarness) serve(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	b.requests = append(b.requests, r)
-	answer := b.answer
+	response := b.response
 	b.mu.Unlock()
-	answer(w, r)
+	response(w, r)
 	b.asked <- struct{}{}
 }
 
-func (b *urlHarness) set(answer http.HandlerFunc) {
+func (b *urlHarness) set(response http.HandlerFunc) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.answer = answer
+	b.response = response
 }
 
 func (b *urlHarness) body(script string) {
@@ -80,7 +80,7 @@ func (b *urlHarness) start() {
 	b.stop = runInBackground(b.t, source.Run)
 }
 
-// awaitRequests waits until the server has answered that many more.
+// awaitRequests waits until the server has responded that many more.
 func (b *urlHarness) awaitRequests(n int) {
 	b.t.Helper()
 	for len(b.asked) > 0 {
@@ -128,8 +128,8 @@ func TestURLSourceFollowsTheBody(t *testing.T) {
 func TestURLSourceKeepsLastGood(t *testing.T) {
 	large := strings.Repeat("x", MaxUnitSize+1)
 	for name, c := range map[string]struct {
-		answer http.HandlerFunc
-		fault  string
+		response http.HandlerFunc
+		fault    string
 	}{
 		"garbage":    {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, ":1: is broken: <html>"},
 		"empty body": {func(w http.ResponseWriter, _ *http.Request) {}, "contains no manifest"},
@@ -162,7 +162,7 @@ func TestURLSourceKeepsLastGood(t *testing.T) {
 			b.body("a 1\nb 1")
 			b.start()
 			b.sink.awaitPods("a=1", "b=1")
-			b.set(c.answer)
+			b.set(c.response)
 			set := b.sink.awaitFault(c.fault)
 			if set.Restored || len(set.Units[0].Documents) != 2 {
 				t.Errorf("set is %+v", set)
@@ -172,7 +172,7 @@ func TestURLSourceKeepsLastGood(t *testing.T) {
 			}
 			b.body("a 1\nb 2")
 			b.sink.awaitPods("a=1", "b=2")
-			// An answer that takes more than a second is a fault until the next one.
+			// a response that takes more than a second is a fault until the next one.
 			for begun := time.Now(); len(b.sink.config.Faults()) > 0 && time.Since(begun) < awaitTimeout; {
 				time.Sleep(10 * time.Millisecond)
 			}
@@ -234,7 +234,7 @@ func TestURLSourceInvalidBodyAtBoot(t *testing.T) {
 	b.wantLog("ADD http a=1")
 }
 
-// An invalid body of a URL that was never valid says nothing about what to stop,
+// An invalid body of a URL that was never valid reports nothing about what to stop,
 // not even about the pods of the previous URL.
 func TestURLSourceInvalidBodyOfNewURL(t *testing.T) {
 	b := newURLHarness(t)
@@ -316,17 +316,17 @@ func TestURLSourceSendsHeaders(t *testing.T) {
 // The secrets of the URL must not appear anywhere.
 func TestURLSourceHidesSecrets(t *testing.T) {
 	for name, c := range map[string]struct {
-		answer http.HandlerFunc
-		url    func(string) string
+		response http.HandlerFunc
+		url      func(string) string
 	}{
-		"status":  {answer: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500) }},
-		"garbage": {answer: func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "garbage") }},
-		"closed":  {answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
-		"redirect": {answer: func(w http.ResponseWriter, r *http.Request) {
+		"status":  {response: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500) }},
+		"garbage": {response: func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "garbage") }},
+		"closed":  {response: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		"redirect": {response: func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/pods?token=sesame", http.StatusFound)
 		}},
 		"port": {url: func(string) string { return "http://user:sesame@127.0.0.1:1/pods?token=sesame" }},
-		"scheme": {answer: func(w http.ResponseWriter,
+		"scheme": {response: func(w http.ResponseWriter,
 			r *http.Request) {
 			http.Redirect(w, r, "ftp://x/?sesame", http.StatusFound)
 		}},
@@ -335,7 +335,7 @@ func TestURLSourceHidesSecrets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newURLHarness(t)
-			b.set(c.answer)
+			b.set(c.response)
 			b.opts.URL = strings.Replace(b.opts.URL, "//", "//user:sesame@", 1) + "?token=sesame&x=sesame#sesame"
 			if c.url != nil {
 				b.opts.URL = c.url(b.opts.URL)

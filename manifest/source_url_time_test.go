@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// scriptTransport answers as configured and records the times of requests.
+// scriptTransport responds as configured and records the times of requests.
 type scriptTransport struct {
-	mu     sync.Mutex
-	answer func(*http.Request) (string, error)
-	asked  []time.Time
-	jitter float64
+	mu       sync.Mutex
+	response func(*http.Request) (string, error)
+	asked    []time.Time
+	jitter   float64
 }
 
-func (s *scriptTransport) set(answer func(*http.Request) (string, error)) {
+func (s *scriptTransport) set(response func(*http.Request) (string, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answer = answer
+	s.response = response
 }
 
 func (s *scriptTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, time.Now())
-	answer := s.answer
+	response := s.response
 	s.mu.Unlock()
-	body, err := answer(request)
+	body, err := response(request)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func TestURLSourceBacksOff(t *testing.T) {
 					t.Errorf("gaps are %v, want %v", got, want)
 				}
 			}
-			// Before the first answer, the network may just be starting.
+			// Before the first response, the network may just be starting.
 			sleepInBubble(10 * time.Minute)
 			seconds(1, 2, 4, 8, 16, 32, 64, 120, 120)
 			if len(sink.sets) != 1 {
@@ -115,12 +115,12 @@ func TestURLSourceBacksOff(t *testing.T) {
 		})
 }
 
-// The first answer is awaited only for a short time.
+// The first response is awaited only for a short time.
 func TestURLSourceBootWithoutAnswer(t *testing.T) {
 	checkpoint := openTestCheckpoint(t, "")
 	checkpoint.accept(SourceHTTP, []Unit{scriptUnit("http://host/pods", "a 1", SourceHTTP)}, true)
 	inURLBubble(t, checkpoint, func(t *testing.T, sink *sinkDeliverer, transport *scriptTransport, source *URLSource) {
-		transport.answer = func(request *http.Request) (string, error) {
+		transport.response = func(request *http.Request) (string, error) {
 			<-request.Context().Done()
 			return "", request.Context().Err()
 		}
@@ -145,7 +145,7 @@ func TestURLSourceBootWithSlowAnswer(t *testing.T) {
 	checkpoint := openTestCheckpoint(t, "")
 	checkpoint.accept(SourceHTTP, []Unit{scriptUnit("http://host/pods", "a 1", SourceHTTP)}, true)
 	inURLBubble(t, checkpoint, func(t *testing.T, sink *sinkDeliverer, transport *scriptTransport, source *URLSource) {
-		transport.answer = func(*http.Request) (string, error) {
+		transport.response = func(*http.Request) (string, error) {
 			time.Sleep(restoreDelay - time.Nanosecond)
 			return "a 2", nil
 		}
@@ -163,7 +163,7 @@ func TestURLSourceBootWithSlowAnswer(t *testing.T) {
 func TestURLSourceRunEnds(t *testing.T) {
 	inURLBubble(t, openTestCheckpoint(t, ""),
 		func(t *testing.T, sink *sinkDeliverer, transport *scriptTransport, source *URLSource) {
-			transport.answer = func(request *http.Request) (string, error) {
+			transport.response = func(request *http.Request) (string, error) {
 				<-request.Context().Done()
 				return "", request.Context().Err()
 			}
@@ -182,8 +182,8 @@ func TestURLSourceRunEnds(t *testing.T) {
 		})
 }
 
-// The time of the last read is that of the last answer: an unchanged body is read too, and a
-// request without an answer is no read.
+// The time of the last read is that of the last response: an unchanged body is read too, and a
+// request without a response is no read.
 func TestURLSourceTimeOfLastRead(t *testing.T) {
 	inURLBubble(t, openTestCheckpoint(t, t.TempDir()+"/manifests.json"),
 		func(t *testing.T, sink *sinkDeliverer, transport *scriptTransport, source *URLSource) {

@@ -67,7 +67,7 @@ type Set struct {
 	// records are deleted, even if the set is not complete.
 	Removed []string
 	// Fault is set if the source as a whole could not be read (the directory is
-	// missing, the URL does not answer); Units are then the last good ones.
+	// missing, the URL does not respond); Units are then the last good ones.
 	Fault *Fault
 	// Restored reports that the source has not had a complete set in this run of
 	// the daemon. Units come from the checkpoint, or from a source that is not

@@ -58,7 +58,7 @@ func newActions(cfg Config) actions {
 
 // runProbe runs a probe, records an event if its result is not good, and reports
 // whether there is a result and whether it is a success.
-func (p *Prober) runProbe(ctx context.Context, q probeRequest) (answered, ok bool) {
+func (p *Prober) runProbe(ctx context.Context, q probeRequest) (responded, ok bool) {
 	var a probeResult
 	var err error
 	for range attempts {

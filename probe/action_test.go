@@ -35,7 +35,7 @@ func once(t *testing.T, handler v1.ProbeHandler, timeout time.Duration, exec Exe
 const namedPort = 1
 
 const (
-	// patience is the timeout of a probe that must be answered, even on a
+	// patience is the timeout of a probe that must be served, even on a
 	// busy host; haste that of one that must not.
 	patience = 2 * time.Minute
 	haste    = time.Second
@@ -114,7 +114,7 @@ func TestNoAction(t *testing.T) {
 	judge(t, a, err, "error", "set exec, httpGet")
 }
 
-// server answers as the paths in the tests below state.
+// server responds as the paths in the tests below state.
 func server() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, code := range []int{199, 200, 204, 299, 304, 399, 400, 404, 500, 503} {
@@ -298,7 +298,7 @@ func TestGRPC(t *testing.T) {
 			return next(ctx, r)
 		}))
 	without := serve(func(*grpc.Server) {})
-	_, silent := listen() // accepts, and never answers
+	_, silent := listen() // accepts, and never responds
 	for name, c := range map[string]struct {
 		port       int32
 		service    *string

@@ -31,7 +31,7 @@ type countKey struct {
 }
 
 // count counts a result. The prober's lock is held.
-func (pod *podProbes) count(w *worker, answered, ok bool, took time.Duration) {
+func (pod *podProbes) count(w *worker, responded, ok bool, took time.Duration) {
 	key := countKey{w.container.spec.Name, w.kind}
 	c := pod.counts[key]
 	if c == nil {
@@ -44,7 +44,7 @@ func (pod *podProbes) count(w *worker, answered, ok bool, took time.Duration) {
 		pod.counts[key] = c
 	}
 	switch {
-	case !answered:
+	case !responded:
 		c.Unknown++
 		return
 	case ok:

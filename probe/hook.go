@@ -78,7 +78,7 @@ func (h *Hooks) get(ctx context.Context, t *target, get *v1.HTTPGetAction) error
 	}
 	response, err := h.actions.http.Do(request)
 	if errors.Is(err, http.ErrSchemeMismatch) && request.URL.Scheme == "https" {
-		// Old manifests say HTTPS where the kubelet once used HTTP, and it still
+		// Old manifests specify HTTPS where the kubelet once used HTTP, and it still
 		// falls back. Credentials are not repeated in clear text.
 		plain := request.Clone(ctx)
 		plain.URL.Scheme = "http"

@@ -22,9 +22,9 @@ type proberHarness struct {
 	mu sync.Mutex
 	// asked holds the times at which each command was run, by its first
 	// word, answer the result of each; none means success.
-	asked  map[string][]time.Time
-	answer map[string]func(ctx context.Context) (ExecResult, error)
-	events []string
+	asked    map[string][]time.Time
+	response map[string]func(ctx context.Context) (ExecResult, error)
+	events   []string
 }
 
 func withTestbed(t *testing.T, f func(t *testing.T, b *proberHarness)) {
@@ -38,7 +38,7 @@ func withTestbed(t *testing.T, f func(t *testing.T, b *proberHarness)) {
 
 func newProberHarness(t testing.TB) *proberHarness {
 	b := &proberHarness{t: t, asked: map[string][]time.Time{},
-		answer: map[string]func(context.Context) (ExecResult, error){}}
+		response: map[string]func(context.Context) (ExecResult, error){}}
 	b.Prober = New(Config{Exec: b, Events: b, UserAgent: "podstead-probe/1"})
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
@@ -53,12 +53,12 @@ func newProberHarness(t testing.TB) *proberHarness {
 func (b *proberHarness) Exec(ctx context.Context, _ string, command []string, _ time.Duration) (ExecResult, error) {
 	b.mu.Lock()
 	b.asked[command[0]] = append(b.asked[command[0]], time.Now())
-	answer := b.answer[command[0]]
+	response := b.response[command[0]]
 	b.mu.Unlock()
-	if answer == nil {
+	if response == nil {
 		return ExecResult{}, nil
 	}
-	return answer(ctx)
+	return response(ctx)
 }
 
 func (b *proberHarness) Event(_ *v1.Pod, eventType, reason, message string) {
@@ -67,15 +67,15 @@ func (b *proberHarness) Event(_ *v1.Pod, eventType, reason, message string) {
 	b.events = append(b.events, eventType+" "+reason+" "+message)
 }
 
-// says sets the exit code of a command from now on.
+// reports sets the exit code of a command from now on.
 func (b *proberHarness) says(command string, code int32) {
 	b.does(command, func(context.Context) (ExecResult, error) { return ExecResult{ExitCode: code}, nil })
 }
 
-func (b *proberHarness) does(command string, answer func(context.Context) (ExecResult, error)) {
+func (b *proberHarness) does(command string, response func(context.Context) (ExecResult, error)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.answer[command] = answer
+	b.response[command] = response
 }
 
 func (b *proberHarness) times(command string) int {

@@ -91,8 +91,8 @@ func (p *Prober) startDue(ctx context.Context, probes *sync.WaitGroup) (time.Tim
 		}
 		probes.Go(func() {
 			start := time.Now()
-			answered, ok := p.runProbe(one, q)
-			p.finish(w, answered, ok, time.Since(start))
+			responded, ok := p.runProbe(one, q)
+			p.finish(w, responded, ok, time.Since(start))
 		})
 	}
 	return time.Time{}, false

@@ -104,9 +104,9 @@ func (w *worker) record(ok bool) bool {
 	return changed
 }
 
-// finish processes the result of a probe; answered is false if it could not be
+// finish processes the result of a probe; responded is false if it could not be
 // run.
-func (p *Prober) finish(w *worker, answered, ok bool, took time.Duration) {
+func (p *Prober) finish(w *worker, responded, ok bool, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w.cancel()
@@ -114,8 +114,8 @@ func (p *Prober) finish(w *worker, answered, ok bool, took time.Duration) {
 	if w.ended {
 		return
 	}
-	w.container.pod.count(w, answered, ok, took)
-	if answered && w.record(ok) {
+	w.container.pod.count(w, responded, ok, took)
+	if responded && w.record(ok) {
 		p.notifyChanged(w.container.pod.pod.UID)
 		if w.kind == Startup && ok {
 			for _, other := range w.container.workers {

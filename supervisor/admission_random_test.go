@@ -94,7 +94,7 @@ func (r *randomPods) step(n int) string {
 	return what
 }
 
-// states returns the phase and reason of each wanted pod, by UID.
+// states returns the phase and reason of each desired pod, by UID.
 func (r *randomPods) states() map[types.UID]string {
 	states := map[types.UID]string{}
 	for _, pod := range r.pods {

@@ -105,7 +105,7 @@ type HostIPs interface {
 	Changed() <-chan struct{}
 }
 
-// Sources is where the wanted pods come from, and what depends on them.
+// Sources is where the desired pods come from, and what depends on them.
 type Sources struct {
 	Pods PodConfig
 	// Rollouts decide which revisions Pods delivers; nil delivers each at once.

@@ -84,7 +84,7 @@ func (s *Supervisor) WaitEnded(ctx context.Context, uid types.UID) error {
 	}
 }
 
-// Pods returns the wanted pods and those that are still terminating, with their
+// Pods returns the desired pods and those that are still terminating, with their
 // statuses, sorted by namespace and name. A terminating pod has a deletion
 // timestamp if no source wants it. They are shared and must not be written to.
 func (s *Supervisor) Pods() []*v1.Pod {
@@ -98,7 +98,7 @@ func (s *Supervisor) Pods() []*v1.Pod {
 // neither see running pods as Pending nor miss one that is still to end.
 func (s *Supervisor) SyncedPods() []*v1.Pod {
 	complete := func() bool {
-		ready := s.wanted.AllReady(s.cfg.Sources.Pods.Sources())
+		ready := s.desired.AllReady(s.cfg.Sources.Pods.Sources())
 		return ready && s.kept.Load() != nil
 	}
 	s.firstStatus.Await(complete, s.Pods, s.cfg.Store.Statuses.Subscribe)
@@ -108,18 +108,18 @@ func (s *Supervisor) SyncedPods() []*v1.Pod {
 // ErrNotStarted is in the error of WaitStarted if a pod did not start.
 var ErrNotStarted = podstart.ErrNotStarted
 
-// WaitStarted waits for the starts of all wanted pods, as podstart.Waiter.Started.
+// WaitStarted waits for the starts of all desired pods, as podstart.Waiter.Started.
 func (s *Supervisor) WaitStarted(ctx context.Context, report func(pod *v1.Pod, err error)) error {
 	return s.starts().Started(ctx, report)
 }
 
-// WaitSourcesReady waits until Pods returns all wanted pods, as
+// WaitSourcesReady waits until Pods returns all desired pods, as
 // podstart.Waiter.SourcesReady.
 func (s *Supervisor) WaitSourcesReady(ctx context.Context) error { return s.starts().SourcesReady(ctx) }
 
 func (s *Supervisor) starts() podstart.Waiter {
 	statuses := s.cfg.Store.Statuses
-	return podstart.Waiter{Wanted: s.wanted, Sources: s.cfg.Sources.Pods.Sources, Status: statuses.Get,
+	return podstart.Waiter{Desired: s.desired, Sources: s.cfg.Sources.Pods.Sources, Status: statuses.Get,
 		Subscribe: statuses.Subscribe}
 }
 

@@ -1,4 +1,4 @@
-// Package supervisor keeps exactly the wanted pods running.
+// Package supervisor keeps exactly the desired pods running.
 //
 // The path of the data:
 //
@@ -21,7 +21,7 @@
 //	                └▶ pod cache: an attempt waits for an observation newer than its last act
 //	statusPublisher ── status.Generate (spec × observed × probes) ──▶ record ▶ store ▶ httpapi, cluster
 //
-// It owns the wanted pods, the attempts of a sync, what a worker remembers of a run
+// It owns the desired pods, the attempts of a sync, what a worker remembers of a run
 // (runState), the decision what may be cleaned up, and the directories of pods below
 // the root. It reads what the PLEG observed and never edits it: after an act it
 // requests an observation and waits until the cache is newer than the act.

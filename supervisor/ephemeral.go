@@ -30,7 +30,7 @@ var (
 func (s *Supervisor) UpdateEphemeralContainers(uid types.UID,
 	change func(pod *v1.Pod) ([]v1.EphemeralContainer, error)) error {
 	err := s.cfg.Store.Ephemeral.Update(uid, func([]v1.EphemeralContainer) ([]v1.EphemeralContainer, error) {
-		pod := s.wantedPod(uid)
+		pod := s.desiredPod(uid)
 		switch {
 		case pod == nil:
 			return nil, ErrNoSuchPod
@@ -49,8 +49,8 @@ func (s *Supervisor) UpdateEphemeralContainers(uid types.UID,
 	return nil
 }
 
-// wantedPod returns a pod that is not going to end, nil if there is none with the UID.
-func (s *Supervisor) wantedPod(uid types.UID) *v1.Pod {
+// desiredPod returns a pod that is not going to end, nil if there is none with the UID.
+func (s *Supervisor) desiredPod(uid types.UID) *v1.Pod {
 	for _, pod := range s.Pods() {
 		if pod.UID == uid && pod.DeletionTimestamp == nil {
 			return pod

@@ -75,7 +75,7 @@ func TestEphemeralContainersOfStaticPodAtRandomPoints(t *testing.T) {
 					if round%2 == 0 {
 						b.fake.Behave(name, critest.Behaviour{RunFor: 20 * time.Millisecond, ExitCode: 1})
 					}
-					b.until(time.Minute, "the pod is known", func() bool { return b.daemon.wantedPod(pod.UID) != nil })
+					b.until(time.Minute, "the pod is known", func() bool { return b.daemon.desiredPod(pod.UID) != nil })
 					if err := b.daemon.debug(pod.UID, name); err != nil {
 						t.Fatal(err)
 					}
@@ -181,7 +181,7 @@ func TestEphemeralContainersRefused(t *testing.T) {
 		}
 		why := errors.New("refused")
 		d.config.deliver(manifest.SourceFile, ended, testPod("r", "u4", "r1"))
-		b.until(time.Minute, "it is known", func() bool { return d.wantedPod("u4") != nil })
+		b.until(time.Minute, "it is known", func() bool { return d.desiredPod("u4") != nil })
 		if err := d.UpdateEphemeralContainers("u4",
 			func(*v1.Pod) ([]v1.EphemeralContainer, error) { return nil, why }); !errors.Is(err, why) {
 			t.Errorf("an error of the change: %v", err)

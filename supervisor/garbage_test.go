@@ -51,12 +51,12 @@ func TestCrashLoopLeavesNothingBehind(t *testing.T) {
 			}
 			return 0
 		}
-		wanted := 1000
+		desired := 1000
 		if underRace {
-			wanted = 200
+			desired = 200
 		}
 		var most [3]int
-		for n := 20; n <= wanted; n += 20 {
+		for n := 20; n <= desired; n += 20 {
 			b.until(5*time.Minute, "it keeps crashing", func() bool { return restarts() >= n })
 			switch {
 			case n%200 == 0:
@@ -72,9 +72,9 @@ func TestCrashLoopLeavesNothingBehind(t *testing.T) {
 		// and a termination message, in addition to the record and the
 		// pod's own files.
 		if most[0] > 6 || most[1] > 3 || most[2] > 25 {
-			t.Errorf("%d containers, %d sandboxes, %d files at most over %d restarts", most[0], most[1], most[2], wanted)
+			t.Errorf("%d containers, %d sandboxes, %d files at most over %d restarts", most[0], most[1], most[2], desired)
 		}
-		t.Logf("%d containers, %d sandboxes, %d files at most over %d restarts", most[0], most[1], most[2], wanted)
+		t.Logf("%d containers, %d sandboxes, %d files at most over %d restarts", most[0], most[1], most[2], desired)
 	})
 }
 
@@ -115,7 +115,7 @@ func TestGarbageIsCollectedWhileASourceIsSilent(t *testing.T) {
 		if err != nil || len(entries) != 2 {
 			t.Errorf("logs of %d pods are left, want 2: %v", len(entries), err)
 		}
-		// A restored pod counts as wanted.
+		// A restored pod counts as desired.
 		d.config.restore(manifest.SourceHTTP, db)
 		b.after(time.Minute)
 		b.until(time.Minute, "db's dead containers are removed", func() bool { return count("u2") <= 3 })

@@ -37,7 +37,7 @@ type hostShutdown struct {
 	mu sync.Mutex
 	// since is when it began, zero if the host stays up.
 	since time.Time
-	// restarting is when the first pod of the last shutdown wanted to restart.
+	// restarting is when the first pod of the last shutdown desired to restart.
 	restarting time.Time
 	// deadlines are when the periods of the pods are over that end for the shutdown.
 	deadlines map[types.UID]time.Time
@@ -162,7 +162,7 @@ func (s *Supervisor) WaitAllEnded(ctx context.Context, uids []types.UID) error {
 // canRestartAfterShutdown is the RestartPolicy of pods that ended for a shutdown: they
 // run again after the boot or when the shutdown was cancelled, those of the highest
 // priority first. A pod with restartPolicy Never does not: its work could be half
-// done, and its manifest says that it must not be done twice.
+// done, and its manifest specifies that it must not be done twice.
 func (s *Supervisor) canRestartAfterShutdown(pod *v1.Pod, _ status.Disruption) (now bool, after time.Duration) {
 	if _, begun := s.shutdown.begun(); begun || pod.Spec.RestartPolicy == v1.RestartPolicyNever {
 		return false, 0
@@ -176,11 +176,11 @@ func (s *Supervisor) canRestartAfterShutdown(pod *v1.Pod, _ status.Disruption) (
 // higherPriorityStarting reports whether a pod of a higher priority has not started
 // yet, nor failed to.
 func (s *Supervisor) higherPriorityStarting(pod *v1.Pod) bool {
-	if !s.wanted.AllReady(s.cfg.Sources.Pods.Sources()) {
+	if !s.desired.AllReady(s.cfg.Sources.Pods.Sources()) {
 		return true
 	}
 	own := s.priority(pod)
-	for _, other := range s.wanted.List() {
+	for _, other := range s.desired.List() {
 		if other.UID == pod.UID || s.priority(other) <= own {
 			continue
 		}

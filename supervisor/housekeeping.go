@@ -69,7 +69,7 @@ func (s *Supervisor) handlePodCleanups() {
 	s.order.Together(func() {
 		for _, found := range observed.Own {
 			switch {
-			case !s.unattended(found) || !s.wanted.IsReady(manifest.Source(found.Source), sources):
+			case !s.unattended(found) || !s.desired.IsReady(manifest.Source(found.Source), sources):
 			case s.mayMove(found.UID):
 				kept = append(kept, s.keptView(found))
 			default:
@@ -82,7 +82,7 @@ func (s *Supervisor) handlePodCleanups() {
 		s.cfg.Store.Statuses.Touch()
 	}
 	// A directory does not show its source.
-	if !s.cleanup.scanned && s.wanted.IsReady("", sources) {
+	if !s.cleanup.scanned && s.desired.IsReady("", sources) {
 		s.cleanup.scanned = true
 		s.scanDirectories(observed)
 		// Those of pods that were removed while no daemon ran.

@@ -15,7 +15,7 @@ import (
 	"github.com/podstead/podstead/supervisor/status"
 )
 
-// An evicted pod whose stop waits or fails keeps the reason of its eviction, and its message says
+// An evicted pod whose stop waits or fails keeps the reason of its eviction, and its message reports
 // what its stop waits for, only as long as it does.
 func TestReasonOfAnEvictedPodThatCannotBeStopped(t *testing.T) {
 	const count = 60

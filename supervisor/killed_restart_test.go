@@ -90,7 +90,7 @@ func TestKilledContainerRestartsAfterACleanExit(t *testing.T) {
 }
 
 // A container in unknown state starts again whatever its policy, as long as another one keeps its
-// pod from ending and it is not known how it ended. Its kill says how: with Never it has failed if
+// pod from ending and it is not known how it ended. Its kill reports how: with Never it has failed if
 // the daemon or the runtime fails between that and its next start, and no record brings it back.
 func TestUnknownStateWithPolicyNever(t *testing.T) {
 	lost := critest.Fault{After: errors.New("connection lost")}

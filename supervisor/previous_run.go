@@ -13,7 +13,7 @@ import (
 )
 
 // replacement returns the order to end what runs if it is a revision that cannot
-// become the wanted one in place: an edit of a pod with a uid in its manifest, or an
+// become the desired one in place: an edit of a pod with a uid in its manifest, or an
 // edit while the daemon was not running. The template hash of the sandbox shows it.
 func replacement(pod *v1.Pod, policy podinfo.SourcePolicy, observed *cri.PodStatus) *podworkers.KillOrder {
 	if policy.UpdatesInPlace || len(observed.Sandboxes) == 0 || !observed.HasReadySandbox() &&
@@ -21,9 +21,9 @@ func replacement(pod *v1.Pod, policy podinfo.SourcePolicy, observed *cri.PodStat
 		return nil
 	}
 	running := observed.Sandboxes[0].Annotations[podinfo.AnnotationTemplate]
-	wanted := pod.Annotations[podinfo.AnnotationTemplate]
+	desired := pod.Annotations[podinfo.AnnotationTemplate]
 	renamed := observed.Name != pod.Name || observed.Namespace != pod.Namespace
-	if running == "" || wanted == "" || running == wanted && !renamed {
+	if running == "" || desired == "" || running == desired && !renamed {
 		return nil
 	}
 	grace := foundGrace(observed.Pod())

@@ -17,8 +17,8 @@ import (
 	"github.com/podstead/podstead/supervisor/podprobes"
 )
 
-// answers scripts the results of exec probes' commands, by their words.
-type answers struct {
+// responds scripts the results of exec probes' commands, by their words.
+type responses struct {
 	mu sync.Mutex
 	// failing holds the commands that exit with 1, since when.
 	failing map[string]bool
@@ -26,8 +26,8 @@ type answers struct {
 	asked   map[string]int
 }
 
-func answering(f *critest.Fake) *answers {
-	a := &answers{failing: map[string]bool{}, last: map[string]time.Time{}, asked: map[string]int{}}
+func answering(f *critest.Fake) *responses {
+	a := &responses{failing: map[string]bool{}, last: map[string]time.Time{}, asked: map[string]int{}}
 	f.OnExec(func(_ context.Context, c critest.Container, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse,
 		error) {
 		a.mu.Lock()
@@ -43,19 +43,19 @@ func answering(f *critest.Fake) *answers {
 	return a
 }
 
-func (a *answers) fail(words string, failing bool) {
+func (a *responses) fail(words string, failing bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.failing[words] = failing
 }
 
-func (a *answers) at(words string) time.Time {
+func (a *responses) at(words string) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.last[words]
 }
 
-func (a *answers) times(words string) int {
+func (a *responses) times(words string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.asked[words]

@@ -25,7 +25,7 @@ func withImage(pod *v1.Pod, image string) *v1.Pod {
 	return pod
 }
 
-// held returns the message of the condition that says that the newest revision of a
+// held returns the message of the condition that reports that the newest revision of a
 // pod's manifest is not in effect; empty if it has none.
 func (d *daemon) held(uid types.UID) string {
 	for _, c := range d.status(uid).Conditions {
@@ -45,7 +45,7 @@ func (b *supervisorHarness) only(uid types.UID, starts int) {
 	}
 }
 
-// awaitHeld waits until the status of a pod says that another revision is held.
+// awaitHeld waits until the status of a pod specifies that another revision is held.
 func (b *supervisorHarness) awaitHeld(uid types.UID, text string) {
 	b.t.Helper()
 	b.until(5*time.Minute, fmt.Sprintf("pod %s shows %q", uid, text),

@@ -56,7 +56,7 @@ func TestHooksAtRandomPoints(t *testing.T) {
 				hooks := performing(b.fake, 40*time.Millisecond)
 				b.fake.Latency("*", 5*time.Millisecond)
 				b.fake.Behave("app", critest.Behaviour{StopAfter: 30 * time.Millisecond})
-				var wanted []*v1.Pod
+				var desired []*v1.Pod
 				// ended holds the containers whose exit was observed,
 				// since in the end nothing is left of them.
 				ended := map[string]bool{}
@@ -70,27 +70,27 @@ func TestHooksAtRandomPoints(t *testing.T) {
 				for round := range 20 {
 					pod := testPod(fmt.Sprint("web", round), types.UID(fmt.Sprint("u", round)), "r1")
 					pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: execHook("begin"), PreStop: execHook("end")}
-					wanted = append(wanted, pod)
-					if len(wanted) > 3 {
-						i := rnd.IntN(len(wanted))
-						wanted = slices.Delete(wanted, i, i+1)
+					desired = append(desired, pod)
+					if len(desired) > 3 {
+						i := rnd.IntN(len(desired))
+						desired = slices.Delete(desired, i, i+1)
 					}
 					if b.daemon == nil {
 						b.start()
 					}
-					b.daemon.config.deliver(file, wanted...)
+					b.daemon.config.deliver(file, desired...)
 					for range rnd.IntN(60) {
 						b.after(5 * time.Millisecond)
 						look()
 					}
-					b.restart(wanted...)
+					b.restart(desired...)
 				}
 				for range 2000 {
 					b.after(5 * time.Millisecond)
 					look()
 				}
 				b.after(10 * time.Minute)
-				b.converged(wanted, "")
+				b.converged(desired, "")
 				for _, c := range b.fake.Containers() {
 					if n := b.fake.Starts(c.UID, "app"); n != 1 || hooks.times(c.ID, "begin") < 1 {
 						t.Errorf("container of %s was started %d times, its hook completed %d times", c.UID, n,

@@ -29,25 +29,25 @@ func TestDaemonKilledAtRandomPoints(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(seed, 1))
 				b.fake.Latency("*", 7*time.Millisecond)
 				b.fake.Behave("app", critest.Behaviour{StopAfter: 30 * time.Millisecond})
-				var wanted []*v1.Pod
+				var desired []*v1.Pod
 				for round := range 20 {
 					// Each round adds a pod, and replaces one.
-					wanted = append(wanted, testPod(fmt.Sprint("web", round), types.UID(fmt.Sprint("u", round)), "r1"))
-					if i := rnd.IntN(len(wanted)); i < round {
-						old := wanted[i]
-						wanted[i] = testPod(old.Name, old.UID+"x", "r1")
+					desired = append(desired, testPod(fmt.Sprint("web", round), types.UID(fmt.Sprint("u", round)), "r1"))
+					if i := rnd.IntN(len(desired)); i < round {
+						old := desired[i]
+						desired[i] = testPod(old.Name, old.UID+"x", "r1")
 					}
 					if b.daemon == nil {
-						b.start().config.deliver(file, wanted...)
+						b.start().config.deliver(file, desired...)
 					} else {
-						b.daemon.config.deliver(file, wanted...)
+						b.daemon.config.deliver(file, desired...)
 					}
 					b.after(time.Duration(rnd.IntN(250)) * time.Millisecond)
-					b.restart(wanted...)
+					b.restart(desired...)
 				}
 				b.after(10 * time.Minute)
-				b.converged(wanted, "")
-				for _, pod := range wanted {
+				b.converged(desired, "")
+				for _, pod := range desired {
 					if n := b.fake.Starts(string(pod.UID), "app"); n != 1 {
 						t.Errorf("container of %s was started %d times", pod.UID, n)
 					}
@@ -57,12 +57,12 @@ func TestDaemonKilledAtRandomPoints(t *testing.T) {
 	}
 }
 
-// converged fails unless exactly the wanted pods run, each once and in its
+// converged fails unless exactly the desired pods run, each once and in its
 // revision, in addition to the foreign pod if there is one.
-func (b *supervisorHarness) converged(wanted []*v1.Pod, foreign types.UID) {
+func (b *supervisorHarness) converged(desired []*v1.Pod, foreign types.UID) {
 	b.t.Helper()
 	want, containers := map[string]string{}, map[string]int{}
-	for _, pod := range wanted {
+	for _, pod := range desired {
 		want[string(pod.UID)] = pod.Annotations[podinfo.AnnotationTemplate]
 		containers[string(pod.UID)] = len(podprobes.Containers(pod))
 	}
@@ -84,12 +84,12 @@ func (b *supervisorHarness) converged(wanted []*v1.Pod, foreign types.UID) {
 			b.t.Errorf("%d containers of pod %s run, want %d", n, uid, containers[uid])
 		}
 	}
-	for _, pod := range wanted {
+	for _, pod := range desired {
 		if st := b.daemon.status(pod.UID); st.Phase != v1.PodRunning {
 			b.t.Errorf("status of pod %s: %s %s %s", pod.UID, st.Phase, st.Reason, st.Message)
 		}
 	}
-	if n, m := len(b.daemon.Pods()), len(wanted); n != m {
+	if n, m := len(b.daemon.Pods()), len(desired); n != m {
 		b.t.Errorf("%d pods are shown, %d are wanted", n, m)
 	}
 	if b.t.Failed() {
@@ -102,14 +102,14 @@ func (b *supervisorHarness) converged(wanted []*v1.Pod, foreign types.UID) {
 type model struct {
 	*supervisorHarness
 	rnd *rand.Rand
-	// wanted by name; disturbed holds the UIDs whose containers the test
+	// desired by name; disturbed holds the UIDs whose containers the test
 	// itself stopped or whose spec it changed.
-	wanted    map[string]*v1.Pod
+	desired   map[string]*v1.Pod
 	disturbed map[types.UID]bool
 	serial    int
 	held      []*critest.Injected
 	down      bool
-	answers   *answers
+	responses *responses
 }
 
 // withSidecar is the name of the pod that has a sidecar, an init container and
@@ -147,12 +147,12 @@ func TestAnythingInAnyOrder(t *testing.T) {
 				b.fake.Put(critest.Pod{UID: "foreign", Name: "other", Namespace: "default", Containers: []string{"app"}})
 				m := &model{
 					supervisorHarness: b, rnd: rand.New(rand.NewPCG(seed, 99)),
-					wanted: map[string]*v1.Pod{}, disturbed: map[types.UID]bool{},
+					desired: map[string]*v1.Pod{}, disturbed: map[types.UID]bool{},
 				}
 				b.fake.Behave("app", critest.Behaviour{StopAfter: 300 * time.Millisecond})
 				b.fake.Behave("other/app", critest.Behaviour{})
 				b.fake.Behave("init", critest.Behaviour{RunFor: 300 * time.Millisecond})
-				m.answers = answering(b.fake)
+				m.responses = answering(b.fake)
 				b.fake.SetImages("img:1")
 				m.held = append(m.held, b.fake.Inject("PullImage",
 					critest.Fault{Image: "img:bad", Times: -1, Before: critest.Err(codes.NotFound, "not found")}))
@@ -172,8 +172,8 @@ func TestAnythingInAnyOrder(t *testing.T) {
 
 func (m *model) pods() []*v1.Pod {
 	var pods []*v1.Pod
-	for _, name := range slices.Sorted(maps.Keys(m.wanted)) {
-		pods = append(pods, m.wanted[name])
+	for _, name := range slices.Sorted(maps.Keys(m.desired)) {
+		pods = append(pods, m.desired[name])
 	}
 	return pods
 }
@@ -181,27 +181,27 @@ func (m *model) pods() []*v1.Pod {
 func (m *model) step() {
 	names := []string{"a", "b", "c", withSidecar}
 	name := names[m.rnd.IntN(len(names))]
-	pod := m.wanted[name]
+	pod := m.desired[name]
 	switch m.rnd.IntN(28) {
 	case 0, 1, 2: // a new pod, or an edit, which is a new UID
 		m.serial++
-		m.wanted[name] = m.pod(name, types.UID(fmt.Sprintf("%s%d", name, m.serial)), "r1")
+		m.desired[name] = m.pod(name, types.UID(fmt.Sprintf("%s%d", name, m.serial)), "r1")
 		m.deliver()
 	case 3: // an edit under a fixed UID
 		m.serial++
-		m.wanted[name] = m.pod(name, types.UID("fixed-"+name), fmt.Sprint("r", m.serial))
-		m.disturbed[m.wanted[name].UID] = true
+		m.desired[name] = m.pod(name, types.UID("fixed-"+name), fmt.Sprint("r", m.serial))
+		m.disturbed[m.desired[name].UID] = true
 		m.deliver()
 	case 4: // removed
-		delete(m.wanted, name)
+		delete(m.desired, name)
 		m.deliver()
 	case 5: // removed and added again
 		if pod != nil {
 			m.disturbed[pod.UID] = true
-			delete(m.wanted, name)
+			delete(m.desired, name)
 			m.deliver()
 			m.after(time.Duration(m.rnd.IntN(500)) * time.Millisecond)
-			m.wanted[name] = pod
+			m.desired[name] = pod
 			m.deliver()
 		}
 	case 6: // touched
@@ -229,8 +229,8 @@ func (m *model) step() {
 	case 13, 14, 15:
 		m.inject()
 	case 16:
-		// One wrong answer at a time: a runtime that gives every call
-		// the same wrong answer cannot be detected.
+		// One wrong response at a time: a runtime that gives every call
+		// the same wrong response cannot be detected.
 		m.fake.StaleLists(1)
 	case 17:
 		m.fake.DropEvents(1 + m.rnd.IntN(3))
@@ -241,11 +241,11 @@ func (m *model) step() {
 	case 20, 21: // a sidecar exits, which must not affect other containers
 		m.fake.Exit(withSidecar+"/side", int32(m.rnd.IntN(2)))
 	case 22:
-		m.answers.fail("up", m.rnd.IntN(2) == 0)
+		m.responses.fail("up", m.rnd.IntN(2) == 0)
 	case 23:
-		m.answers.fail("live", m.rnd.IntN(2) == 0)
+		m.responses.fail("live", m.rnd.IntN(2) == 0)
 	case 24: // all containers restart
-		if pod := m.wanted[withSidecar]; pod != nil {
+		if pod := m.desired[withSidecar]; pod != nil {
 			m.disturbed[pod.UID] = true
 			m.fake.Exit(withSidecar+"/app", 42)
 		}
@@ -253,7 +253,7 @@ func (m *model) step() {
 		m.fake.Exit(withSidecar+"/init", 1)
 	case 26, 27: // an edit to an image that cannot be pulled until the end
 		m.serial++
-		m.wanted[name] = withImage(m.pod(name, types.UID(fmt.Sprintf("%s%d", name, m.serial)), "r1"), "img:bad")
+		m.desired[name] = withImage(m.pod(name, types.UID(fmt.Sprintf("%s%d", name, m.serial)), "r1"), "img:bad")
 		m.deliver()
 	}
 	m.order()
@@ -316,8 +316,8 @@ func (m *model) settle() {
 	for _, injected := range m.held {
 		injected.Remove()
 	}
-	m.answers.fail("up", false)
-	m.answers.fail("live", false)
+	m.responses.fail("up", false)
+	m.responses.fail("live", false)
 	m.fake.FreshLists()
 	m.after(20 * time.Minute)
 	m.converged(m.pods(), "foreign")

@@ -32,7 +32,7 @@ func (s *syncedRevisions) forget(uid types.UID) { s.byUID.Delete(uid) }
 func (s *Supervisor) notifyChangedObjects() {
 	s.cfg.Sources.Rollouts.RetryPreparations()
 	s.podSyncer.files.reclaimer.Wake()
-	for _, pod := range s.wanted.List() {
+	for _, pod := range s.desired.List() {
 		if s.podSyncer.revisions.changed(pod) {
 			s.workers.Notify(pod.UID)
 		}

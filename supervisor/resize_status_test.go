@@ -45,7 +45,7 @@ func (d *daemon) resizeEvents() string {
 	return strings.Join(reasons, " ")
 }
 
-// The first status that says that a revision was observed shows its resize, with the
+// The first status that reports that a revision was observed shows its resize, with the
 // resources that the container has and those that are allocated, until it is made.
 func TestResizeIsInProgressUntilItIsMade(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {

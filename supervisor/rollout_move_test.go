@@ -14,7 +14,7 @@ import (
 )
 
 // movedWhileAway starts a pod from a file, and a daemon for which the file is gone; the URL
-// has not answered.
+// has not responded.
 func movedWhileAway(b *supervisorHarness) *daemon {
 	b.t.Helper()
 	b.kill()

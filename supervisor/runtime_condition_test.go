@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A runtime that does not answer makes the node not ready for its cluster after 30 s, and
+// A runtime that does not respond makes the node not ready for its cluster after 30 s, and
 // here at once. A runtime that reports that it is not ready counts at once.
 func TestRuntimeConditionForTheCluster(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {

@@ -20,7 +20,7 @@ func (s *Supervisor) newOrder() *podorder.Order {
 		Status: s.cfg.Store.Statuses.Current,
 		Runs:   func(uid types.UID) bool { return s.workers.State(uid) == podworkers.Syncing },
 		Complete: func() bool {
-			return s.wanted.AllReady(s.cfg.Sources.Pods.Sources())
+			return s.desired.AllReady(s.cfg.Sources.Pods.Sources())
 		},
 		Terminating: s.workers.Terminating,
 		Notify:      s.workers.Notify,

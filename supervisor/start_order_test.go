@@ -66,7 +66,7 @@ func (b *supervisorHarness) noteEnds(ends map[string]time.Duration, since time.T
 	}
 }
 
-// A pod is started when those are ready or have succeeded that it depends on, and says
+// A pod is started when those are ready or have succeeded that it depends on, and reports
 // meanwhile what it waits for. Nothing syncs it meanwhile.
 func TestStartOrder(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
@@ -488,7 +488,7 @@ func TestDependencyBeforePriorityAfterBoot(t *testing.T) {
 	})
 }
 
-// The annotation has no effect on a pod of an API server, which an event says.
+// The annotation has no effect on a pod of an API server, which an event reports.
 func TestDependsOnOfAnAPIPod(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		d := b.start(manifest.SourceAPI)

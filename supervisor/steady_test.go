@@ -65,7 +65,7 @@ func BenchmarkSteadySync(b *testing.B) {
 		runs[i] = &runState{}
 	}
 	one := func(i int) {
-		out := d.podSyncer.Sync(b.Context(), podworkers.SyncJob{State: podworkers.Syncing, Wanted: true, Pod: pods[i]},
+		out := d.podSyncer.Sync(b.Context(), podworkers.SyncJob{State: podworkers.Syncing, Desired: true, Pod: pods[i]},
 			runs[i])
 		if out.Err != nil {
 			b.Fatal(out.Err)
@@ -83,9 +83,9 @@ func BenchmarkSteadySync(b *testing.B) {
 }
 
 // BenchmarkHousekeeping measures one round over a thousand pods that are all
-// wanted.
+// desired.
 func BenchmarkHousekeeping(b *testing.B) {
-	s := &Supervisor{wanted: podset.New(), workers: podworkers.New(idleSyncer{})}
+	s := &Supervisor{desired: podset.New(), workers: podworkers.New(idleSyncer{})}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(b.Context())

@@ -25,11 +25,11 @@ import (
 	"github.com/podstead/podstead/supervisor/volume"
 )
 
-// Supervisor keeps the wanted pods running.
+// Supervisor keeps the desired pods running.
 type Supervisor struct {
 	cfg         Config
 	log         *slog.Logger
-	wanted      *podset.Set
+	desired     *podset.Set
 	workers     *podworkers.Workers
 	runtime     *runtimehealth.Monitor
 	podSyncer   *podSyncer
@@ -87,7 +87,7 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	s := &Supervisor{
 		cfg:     cfg,
 		log:     cfg.Log,
-		wanted:  podset.New(),
+		desired: podset.New(),
 		runtime: runtimehealth.New(cfg.Runtime.Health, cfg.Runtime.Observer, cfg.Log),
 	}
 	if cfg.Node.Taints == nil {
@@ -104,7 +104,7 @@ func newSupervisor(cfg Config, wrap func(syncer) syncer) (*Supervisor, error) {
 	s.garbage = gc.NewContainers(gc.ContainersConfig{
 		Policy:      cfg.Garbage,
 		Runtime:     garbageRuntime{cfg.Runtime},
-		Collectable: s.workers.Wanted,
+		Collectable: s.workers.Desired,
 		RunState:    s.runState,
 		Files:       s.podSyncer.files.logs,
 		Events:      cfg.Events,
@@ -148,7 +148,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 // SourceReady reports whether a source has delivered all its pods; for a source that
 // is not configured any more, whether all sources have.
 func (s *Supervisor) SourceReady(source string) bool {
-	return s.wanted.IsReady(manifest.Source(source), s.cfg.Sources.Pods.Sources())
+	return s.desired.IsReady(manifest.Source(source), s.cfg.Sources.Pods.Sources())
 }
 
 type (

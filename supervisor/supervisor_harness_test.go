@@ -608,7 +608,7 @@ func (w savedFirst) Set(uid types.UID, st v1.PodStatus) bool {
 		w.t.Errorf("%s is published as %s, which is not saved", uid, st.Phase)
 	}
 	written := rec.Ready
-	for _, pod := range w.daemon.wanted.List() {
+	for _, pod := range w.daemon.desired.List() {
 		for i := range pod.Spec.Containers {
 			c := &pod.Spec.Containers[i]
 			for _, reported := range st.ContainerStatuses {
@@ -627,7 +627,7 @@ func (w savedFirst) Set(uid types.UID, st v1.PodStatus) bool {
 // its restart policy keeps down: an API server refuses such a status, and each later one.
 func (w savedFirst) checkTransitions(uid types.UID, st *v1.PodStatus) {
 	before, known := w.Store.Get(uid)
-	for _, pod := range w.daemon.wanted.List() {
+	for _, pod := range w.daemon.desired.List() {
 		if !known || pod.UID != uid || podinfo.PolicyOf(pod).Restarts {
 			continue
 		}

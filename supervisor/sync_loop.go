@@ -124,7 +124,7 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 	if len(u.Pods) > 0 && u.Op != manifest.Reconcile {
 		s.cfg.Store.Statuses.Touch()
 	}
-	first := s.wanted.MarkReady(u)
+	first := s.desired.MarkReady(u)
 	if u.Op == manifest.Add || u.Op == manifest.Restore {
 		s.order.Delivered()
 	}
@@ -140,15 +140,15 @@ func (s *Supervisor) applyUpdate(u manifest.PodUpdate) {
 	for _, pod := range u.Pods {
 		switch {
 		case u.Op == manifest.Reconcile:
-			s.wanted.Put(pod)
+			s.desired.Put(pod)
 			s.workers.Reconcile(pod)
 		case u.Op != manifest.Remove:
 			// The kubelet, too, handles DELETE as an update: the deletion
 			// timestamp in it is what ends the pod.
 			s.logUpdate(u, pod)
-			s.wanted.Put(pod)
+			s.desired.Put(pod)
 			s.workers.Update(pod)
-		case !s.wanted.Remove(pod, u.Source):
+		case !s.desired.Remove(pod, u.Source):
 		case u.Replaced[pod.UID]:
 			s.logUpdate(u, pod)
 			s.order.Replaced(pod)
@@ -212,7 +212,7 @@ func (s *Supervisor) handleResources() {
 }
 
 // handleRuntime pauses the workers while the runtime is not healthy. Updates of the
-// sources are still applied, so that users see the wanted pods.
+// sources are still applied, so that users see the desired pods.
 func (s *Supervisor) handleRuntime() {
 	_, healthy := s.runtime.Healthy()
 	s.workers.Pause(!healthy)
@@ -225,7 +225,7 @@ func (s *Supervisor) handleRuntime() {
 
 // refreshFaults notifies the pods whose status shows another fault of the manifest.
 func (s *Supervisor) refreshFaults() {
-	for _, pod := range s.wanted.List() {
+	for _, pod := range s.desired.List() {
 		if s.podSyncer.statuses.publishedFault(pod.UID) != s.podSyncer.statuses.shownFault(pod.UID) {
 			s.workers.Notify(pod.UID)
 		}

@@ -37,7 +37,7 @@ type syncAttempt struct {
 	*attempt
 	resolved *podinputs.Resolved
 	// allocated is the pod with the resources that its containers are to have now:
-	// others than the wanted ones while the node lacks capacity for a resize.
+	// others than the desired ones while the node lacks capacity for a resize.
 	allocated *v1.Pod
 	// start is the sync as the node's resources see it.
 	start   noderesources.Start
@@ -79,7 +79,7 @@ func (a *syncAttempt) endPrevious(ctx context.Context) *podworkers.SyncResult {
 		err := a.purgePreviousRun(ctx)
 		a.reportKillFault(ctx, err)
 		if err != nil {
-			// What is left of the previous run says nothing about this one.
+			// What is left of the previous run reports nothing about this one.
 			a.observed = &cri.PodStatus{UID: a.pod.UID}
 			a.publish(statusOverrides{acting: true})
 			return &podworkers.SyncResult{Err: err, EventSent: true}
@@ -96,12 +96,12 @@ func (a *syncAttempt) endPrevious(ctx context.Context) *podworkers.SyncResult {
 }
 
 // 3. planResize decides about a resize of what runs. The status that is published next
-// says that this revision was observed, and has to show its resize.
+// reports that this revision was observed, and has to show its resize.
 func (a *syncAttempt) planResize(context.Context) *podworkers.SyncResult {
 	if !a.observed.HasReadySandbox() || a.run.record.Terminal() || a.forcedEnd() != nil {
 		return nil
 	}
-	if a.run.resizes().Wanted(a.pod) && a.statuses.ends(a.pod, a.run, a.observed) {
+	if a.run.resizes().Desired(a.pod) && a.statuses.ends(a.pod, a.run, a.observed) {
 		return nil
 	}
 	a.allocated, a.request.Resizes = a.resizer.Begin(a.pod, a.observed, a.run.resizes(), a.save)

@@ -18,7 +18,7 @@ func (a *terminatedAttempt) sync(ctx context.Context) podworkers.SyncResult {
 		return podworkers.SyncResult{Err: err}
 	}
 	a.logEnd(a.attempt)
-	if !a.job.Wanted {
+	if !a.job.Desired {
 		// The record goes with the pod; saving it would only delay the pods that
 		// wait for the name.
 		return podworkers.SyncResult{}
@@ -31,12 +31,12 @@ func (a *terminatedAttempt) sync(ctx context.Context) podworkers.SyncResult {
 }
 
 // finishedAttempt syncs a pod of which nothing runs any more and that does not wait
-// to run: it publishes the last status of a wanted pod, or restarts it, and removes
+// to run: it publishes the last status of a desired pod, or restarts it, and removes
 // the rest of a pod that no source wants.
 type finishedAttempt struct{ *attempt }
 
 func (a *finishedAttempt) sync(ctx context.Context) podworkers.SyncResult {
-	if !a.job.Wanted {
+	if !a.job.Desired {
 		err := a.removeAll(ctx)
 		a.reportKillFault(ctx, err)
 		return podworkers.SyncResult{Err: err}

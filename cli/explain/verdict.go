@@ -16,7 +16,7 @@ import (
 // podFields are the leaf fields of a Pod and how they are treated.
 var podFields = sync.OnceValue(validation.Fields)
 
-// verdict says how podstead treats a field.
+// verdict reports how podstead treats a field.
 type verdict struct {
 	// kind is the kind of all leaves at and below the field, "in part" if they
 	// differ, empty if there are none.

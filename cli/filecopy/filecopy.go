@@ -111,7 +111,7 @@ func (c *Container) notRunning() error {
 	return nil
 }
 
-// noTarError says what the container lacks.
+// noTarError reports what the container lacks.
 func (c *Container) noTarError(missing string) error {
 	return fmt.Errorf("container %q has no tar%s; mount a volume into it and copy there, or add tar to its image", c.Name,
 		missing)

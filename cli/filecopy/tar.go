@@ -199,7 +199,7 @@ func isSparse(h *tar.Header) bool {
 
 // checkLinks removes the created symlinks that lead out of the copied directory. The targets
 // were checked as texts; but a target that passes through another symlink, or a symlink in
-// a directory that is one, leads elsewhere than its text says.
+// a directory that is one, leads elsewhere than its text reports.
 func (u *unpacker) checkLinks() error {
 	if u.inner == nil {
 		return nil

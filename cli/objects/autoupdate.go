@@ -21,7 +21,7 @@ func AutoUpdateTable(list []api.AutoUpdate) terminal.Table {
 	return t
 }
 
-// UpdateSchedule says when the pod was checked and when it is due.
+// UpdateSchedule reports when the pod was checked and when it is due.
 func UpdateSchedule(u *api.AutoUpdate, now time.Time) string {
 	text := "never checked"
 	if !u.Checked.IsZero() {

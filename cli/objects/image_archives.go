@@ -23,7 +23,7 @@ func LoadImageArchives(ctx context.Context, c *client.Client) (a api.ImageArchiv
 	return a, err
 }
 
-// ArchiveFaults says why archives, or the directory, cannot be loaded.
+// ArchiveFaults reports why archives, or the directory, cannot be loaded.
 func ArchiveFaults(a *api.ImageArchives) (all []string) {
 	if a.Fault != "" {
 		all = append(all, a.Fault)
@@ -36,7 +36,7 @@ func ArchiveFaults(a *api.ImageArchives) (all []string) {
 	return all
 }
 
-// ArchiveWarnings says what of the directory is not used.
+// ArchiveWarnings reports what of the directory is not used.
 func ArchiveWarnings(a *api.ImageArchives) (all []string) {
 	for _, f := range a.Archives {
 		for _, image := range slices.Sorted(maps.Keys(f.Superseded)) {

@@ -24,7 +24,7 @@ const (
 )
 
 // AddLastLines gives containers that have failed without a termination message the last line of
-// their log as the message: it usually says why. A log that cannot be read changes nothing.
+// their log as the message: it usually reports why. A log that cannot be read changes nothing.
 func AddLastLines(ctx context.Context, c *client.Client, pods []v1.Pod) {
 	left := maxLastLines
 	for i := range pods {

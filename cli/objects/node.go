@@ -16,7 +16,7 @@ import (
 	"github.com/podstead/podstead/cli/terminal"
 )
 
-// CheckHint says what to do about a node that is not ready.
+// CheckHint reports what to do about a node that is not ready.
 const CheckHint = "podstead check examines this host and prints what to do"
 
 // LoadNode returns the daemon's node.
@@ -78,7 +78,7 @@ func Pressure(n *v1.Node) (list []v1.NodeCondition) {
 	return list
 }
 
-// Since says for how long a condition has its status, empty if that is unknown.
+// Since reports for how long a condition has its status, empty if that is unknown.
 func Since(c v1.NodeCondition, now time.Time) string {
 	if c.LastTransitionTime.IsZero() {
 		return ""

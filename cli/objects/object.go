@@ -17,7 +17,7 @@ type Object struct {
 	metav1.PartialObjectMetadata
 	// Cells are the cells of the server's table, nil if no table was requested.
 	Cells []any
-	// Cause says why a pod does not run or is not ready, if that was looked for.
+	// Cause reports why a pod does not run or is not ready, if that was looked for.
 	Cause string
 	value any
 }

@@ -23,7 +23,7 @@ import (
 // RolloutCause is the message on one line, with runtime errors shortened to their causes.
 func RolloutCause(r *api.Rollout) string { return terminal.OneLine(podtable.Shorten(r.Message)) }
 
-// RolloutSummary says what the rollout does, on one line.
+// RolloutSummary reports what the rollout does, on one line.
 func RolloutSummary(r *api.Rollout, now time.Time) string {
 	return describeRollout(r, RolloutCause(r), now)
 }
@@ -54,7 +54,7 @@ func ListRollouts(ctx context.Context, c *client.Client) ([]api.Rollout, error) 
 	return list, err
 }
 
-// RolloutNotice returns a line about a rollout that has not ended as its manifest says, empty for
+// RolloutNotice returns a line about a rollout that has not ended as its manifest specifies, empty for
 // others.
 func RolloutNotice(r *api.Rollout, now time.Time) string {
 	if r.State == api.RolloutStable || r.State == api.RolloutProgressing && r.Deadline.IsZero() {
@@ -63,7 +63,7 @@ func RolloutNotice(r *api.Rollout, now time.Time) string {
 	return r.Namespace + "/" + r.Name + " " + RolloutSummary(r, now)
 }
 
-// PrintRollouts prints the rollouts that have not ended as their manifests say.
+// PrintRollouts prints the rollouts that have not ended as their manifests specify.
 func PrintRollouts(ctx context.Context, c *client.Client, out io.Writer, now time.Time) error {
 	list, err := ListRollouts(ctx, c)
 	for i := range list {

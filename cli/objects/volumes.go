@@ -29,7 +29,7 @@ func VolumeOriginCells(v *api.PersistentVolume) []string {
 		terminal.OrNone(terminal.OneLine(volumeMessage(v)))}
 }
 
-// volumeMessage says which pods wait for the claim and why; pods with the same reason together.
+// volumeMessage reports which pods wait for the claim and why; pods with the same reason together.
 func volumeMessage(v *api.PersistentVolume) string {
 	var reasons, texts []string
 	pods := map[string][]string{}

@@ -34,7 +34,7 @@ const (
 // shortened if nothing else helps.
 var neverShortened = []string{"NAMESPACE", "NAME", "POD", "CLAIM", "CONTAINER", "FIELD", "OBJECT"}
 
-// unshortened are columns that are shortened last, since a shortened value says little.
+// unshortened are columns that are shortened last, since a shortened value reports little.
 var unshortened = append([]string{"READY", "STATUS", "TYPE", "STATE", "RESTARTS", "AGE", "IP"}, neverShortened...)
 
 // colored are the columns with colors.

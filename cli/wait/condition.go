@@ -74,7 +74,7 @@ func hasRevision(hash string) Condition {
 	}
 }
 
-// anotherRevision says that a pod runs another revision, and what the newest one waits
+// anotherRevision reports that a pod runs another revision, and what the newest one waits
 // for if the pod's status has that.
 func anotherRevision(p *v1.Pod) string {
 	for i := range p.Status.Conditions {
@@ -145,7 +145,7 @@ func hasField(text string) (Condition, error) {
 
 // podProgress returns the state of a pod, how many of its containers are ready, the first
 // waiting container with its image, and the cause: the given one if it was looked for, otherwise
-// what the pod's status says.
+// what the pod's status reports.
 func podProgress(p *v1.Pod, cause string) string {
 	if p.DeletionTimestamp != nil {
 		text := podtable.State(p)

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// A wait for a revision says why it is not in effect.
+// A wait for a revision reports why it is not in effect.
 func TestAnotherRevision(t *testing.T) {
 	pod := &v1.Pod{}
 	if got := anotherRevision(pod); got != "running another revision" {

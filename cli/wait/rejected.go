@@ -12,7 +12,7 @@ import (
 
 // checkRejected returns an error if a revision that is waited for is not going to be in
 // effect: it was rolled back, or another one is in effect on request. What the daemon
-// decided about another revision of the manifest says nothing about this one.
+// decided about another revision of the manifest specifies nothing about this one.
 func (w *Waiter) checkRejected(ctx context.Context) error {
 	waited := false
 	for _, t := range w.Targets {

@@ -104,7 +104,7 @@ func (w *Rollout) cause(ctx context.Context) string {
 func (w *Rollout) unread(ctx context.Context) (func(context.Context) bool, error) {
 	file, err := manifestFile(ctx, w.Client, &Target{Namespace: w.Pod.Namespace, Name: manifest.BaseName(w.Pod)})
 	if err != nil {
-		return nil, nil // it comes from a URL, or was removed: what the daemon says holds
+		return nil, nil // it comes from a URL, or was removed: what the daemon reports holds
 	}
 	node, err := objects.NodeName(ctx, w.Client)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 var node = Subject{User: "system:node:edge", Group: "system:nodes"}
 
 // authority signs requests for a lifetime from now on. It denies them while
-// refusal is set, and does not answer while it is silent.
+// refusal is set, and does not respond while it is silent.
 type authority struct {
 	t    *testing.T
 	cert *x509.Certificate

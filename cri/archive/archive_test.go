@@ -155,19 +155,19 @@ func pulled(t *testing.T, images []*Image, ref string, want image.Image) {
 			t.Fatal(err)
 		}
 		q.Header.Set(TokenHeader, r.Token)
-		answer, err := http.DefaultClient.Do(q)
+		response, err := http.DefaultClient.Do(q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer answer.Body.Close()
-		data, err := io.ReadAll(answer.Body)
-		if err != nil || answer.StatusCode != http.StatusOK {
-			t.Fatalf("%s%s: %s: %v", ref, path, answer.Status, err)
+		defer response.Body.Close()
+		data, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("%s%s: %s: %v", ref, path, response.Status, err)
 		}
 		if digest := image.Digest(data); d != nil && digest != d.Digest ||
-			answer.Header.Get("Docker-Content-Digest") != digest {
+			response.Header.Get("Docker-Content-Digest") != digest {
 			t.Errorf("%s%s: the content has the digest %s, the header says %s", ref, path, digest,
-				answer.Header.Get("Docker-Content-Digest"))
+				response.Header.Get("Docker-Content-Digest"))
 		}
 		return data
 	}

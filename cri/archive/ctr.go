@@ -89,7 +89,7 @@ func Import(ctx context.Context, ctr, socket string, images []*Image) error {
 	return nil
 }
 
-// lastLine returns the line in which a command says why it failed.
+// lastLine returns the line in which a command reports why it failed.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return text[strings.LastIndexByte(text, '\n')+1:]

@@ -13,7 +13,7 @@ import (
 
 // Names returns the full names of the images of an uncompressed archive. It reads only
 // the headers and the lists, which takes milliseconds whatever the size of the archive.
-// It returns none for a compressed archive and for an invalid one, about which Open says
+// It returns none for a compressed archive and for an invalid one, about which Open reports
 // more. It leaves the file at its beginning.
 func Names(ctx context.Context, file *os.File) (names []string) {
 	a := &Archive{file: file, entries: map[string]entry{}}

@@ -37,12 +37,12 @@ type Runtime struct {
 	Private *private.Containerd
 	// Kubelet is a kubelet that uses the same runtime, nil if there is none.
 	Kubelet error
-	// Remember records the endpoint. It is called once the runtime has answered, so that a
+	// Remember records the endpoint. It is called once the runtime has responded, so that a
 	// mistyped endpoint is not the one that a later start waits for.
 	Remember func()
 }
 
-// Open connects to the runtime of the settings, else to the one used before, else to one that answers on its usual
+// Open connects to the runtime of the settings, else to the one used before, else to one that responds on its usual
 // socket, else to a private containerd.
 func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	remembered, err := cfg.Record.Load()
@@ -87,7 +87,7 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 			dial.Log.Warn("Failed to record the runtime's endpoint, retrying", "err", err)
 		}
 	})
-	if opened.Private != nil || remembered == dial.Endpoint || answers(ctx, client) {
+	if opened.Private != nil || remembered == dial.Endpoint || responses(ctx, client) {
 		opened.Remember()
 	}
 	dial.Log.Info("Using container runtime", "endpoint", dial.Endpoint)
@@ -114,13 +114,13 @@ func (r *Runtime) checkKubelet(ctx context.Context, cfg Config, dial cri.Options
 	return nil
 }
 
-// firstAnswerTimeout limits how long the start waits for a runtime that it has not used
-// before. One that answers later is recorded when its pods have been listed.
-const firstAnswerTimeout = 3 * time.Second
+// firstResponseTimeout limits how long the start waits for a runtime that it has not used
+// before. One that responds later is recorded when its pods have been listed.
+const firstResponseTimeout = 3 * time.Second
 
-// answers reports whether a container runtime answers.
-func answers(ctx context.Context, client *cri.Client) bool {
-	ctx, cancel := context.WithTimeout(ctx, firstAnswerTimeout)
+// responds reports whether a container runtime responds.
+func responses(ctx context.Context, client *cri.Client) bool {
+	ctx, cancel := context.WithTimeout(ctx, firstResponseTimeout)
 	defer cancel()
 	_, err := client.Version(ctx)
 	return err == nil

@@ -99,7 +99,7 @@ func (s *runtimeServer) StartContainer(_ context.Context,
 	return &runtimeapi.StartContainerResponse{}, nil
 }
 
-// StopContainer signals the container, waits as long as its behaviour says, and
+// StopContainer signals the container, waits as long as its behaviour reports, and
 // kills it when the time is over. If the caller goes away, the container is
 // signaled but not killed.
 func (s *runtimeServer) StopContainer(ctx context.Context,

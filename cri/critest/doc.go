@@ -1,4 +1,4 @@
-// Package critest is an in-memory container runtime: a CRI v1 server that answers
+// Package critest is an in-memory container runtime: a CRI v1 server that responses
 // as containerd does, for the tests of every package that uses a runtime through
 // cri.
 //

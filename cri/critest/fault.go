@@ -30,13 +30,13 @@ type Fault struct {
 	Late bool
 	// Before is the error instead of an effect.
 	Before error
-	// HangAfter holds the answer after the effect, until Release or until
+	// HangAfter holds the response after the effect, until Release or until
 	// the caller is gone.
 	HangAfter bool
 	// DisconnectAfter breaks all connections after the effect, Disconnect
 	// instead of it.
 	Disconnect, DisconnectAfter bool
-	// After is the error after the effect: the lost answer.
+	// After is the error after the effect: the lost response.
 	After error
 }
 
@@ -183,8 +183,8 @@ func (f *Fake) interceptUnary(ctx context.Context, request any, info *grpc.Unary
 	if err := injected.before(ctx); err != nil {
 		return nil, err
 	}
-	answer, err := handle(ctx, request)
-	return injected.after(ctx, answer, err)
+	response, err := handle(ctx, request)
+	return injected.after(ctx, response, err)
 }
 
 func (f *Fake) interceptStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
@@ -220,7 +220,7 @@ func (i *Injected) before(ctx context.Context) error {
 	return i.fault.Before
 }
 
-func (i *Injected) after(ctx context.Context, answer any, err error) (any, error) {
+func (i *Injected) after(ctx context.Context, response any, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func (i *Injected) after(ctx context.Context, answer any, err error) (any, error
 	if i.fault.After != nil {
 		return nil, i.fault.After
 	}
-	return answer, nil
+	return response, nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {

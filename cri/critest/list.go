@@ -98,14 +98,14 @@ func (s *runtimeServer) ListPodSandbox(_ context.Context,
 		all = slices.Values(f.lists.sandboxes)
 	}
 	filter := r.GetFilter()
-	answer := &runtimeapi.ListPodSandboxResponse{}
+	response := &runtimeapi.ListPodSandboxResponse{}
 	// Encoded items are put in as fields that protobuf does not look into.
-	answer.ProtoReflect().SetUnknown(f.lists.join(all, func(b *listed) bool {
+	response.ProtoReflect().SetUnknown(f.lists.join(all, func(b *listed) bool {
 		return strings.HasPrefix(b.id, filter.GetId()) &&
 			(filter.GetState() == nil || int32(filter.State.State) == b.state) &&
 			selects(filter.GetLabelSelector(), b.labels)
 	}))
-	return answer, nil
+	return response, nil
 }
 
 func (s *runtimeServer) ListContainers(_ context.Context,
@@ -119,14 +119,14 @@ func (s *runtimeServer) ListContainers(_ context.Context,
 		all = slices.Values(f.lists.containers)
 	}
 	filter := r.GetFilter()
-	answer := &runtimeapi.ListContainersResponse{}
-	answer.ProtoReflect().SetUnknown(f.lists.join(all, func(c *listed) bool {
+	response := &runtimeapi.ListContainersResponse{}
+	response.ProtoReflect().SetUnknown(f.lists.join(all, func(c *listed) bool {
 		return strings.HasPrefix(c.id, filter.GetId()) &&
 			strings.HasPrefix(c.sandbox, filter.GetPodSandboxId()) &&
 			(filter.GetState() == nil || int32(filter.State.State) == c.state) &&
 			selects(filter.GetLabelSelector(), c.labels)
 	}))
-	return answer, nil
+	return response, nil
 }
 
 // join is the items that are kept, in no order, as with containerd.

@@ -8,7 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// conditions are what Status says; a message that is not empty is a fault.
+// conditions are what Status reports; a message that is not empty is a fault.
 type conditions struct {
 	runtime, network string
 	driver           runtimeapi.CgroupDriver
@@ -71,7 +71,7 @@ func (f *Fake) SetNetwork(text string) {
 	f.runtime.cni = text
 }
 
-// SetCgroupDriver is what RuntimeConfig says: "systemd", "cgroupfs", or empty
+// SetCgroupDriver is what RuntimeConfig reports: "systemd", "cgroupfs", or empty
 // for a runtime too old to have the call.
 func (f *Fake) SetCgroupDriver(driver string) {
 	f.mu.Lock()

@@ -50,7 +50,7 @@ func (s *runtimeServer) StopPodSandbox(_ context.Context,
 	defer f.mu.Unlock()
 	b := f.sandboxes[r.PodSandboxId]
 	if b == nil {
-		// containerd 1.6 says so; later ones do not mind.
+		// containerd 1.6 reports it; later ones do not mind.
 		return nil, noSandbox(r.PodSandboxId)
 	}
 	f.record.touched(b, "StopPodSandbox")

@@ -13,7 +13,7 @@ import (
 // Behaviour is what the processes of a container do. The zero value runs forever
 // and exits with 0 as soon as it is signaled.
 type Behaviour struct {
-	// ExitAtOnce ends it before StartContainer answers, RunFor after this
+	// ExitAtOnce ends it before StartContainer responds, RunFor after this
 	// time, both with ExitCode.
 	ExitAtOnce bool
 	RunFor     time.Duration
@@ -29,7 +29,7 @@ type Behaviour struct {
 	FailedStarts int
 }
 
-// ExecFunc answers an ExecSync.
+// ExecFunc serves an ExecSync.
 type ExecFunc func(ctx context.Context, c Container, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse,
 	error)
 
@@ -52,7 +52,7 @@ func (f *Fake) Behave(name string, b Behaviour) {
 	f.script.behaviours[name] = b
 }
 
-// OnExec answers ExecSync; by default every command exits with 0.
+// OnExec serves ExecSync; by default every command exits with 0.
 func (f *Fake) OnExec(exec ExecFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *script) openLog(c *container) error {
 // End is how a test ends a container.
 type End struct {
 	Code int32
-	// Reason and Message are what the runtime says; an empty Reason goes by
+	// Reason and Message are what the runtime reports; an empty Reason goes by
 	// the code (Completed, Error).
 	Reason, Message string
 	// LastWords is what the container leaves in its termination message file.

@@ -60,7 +60,7 @@ func (s *runtimeServer) ListContainerStats(_ context.Context,
 	if f.stats.none {
 		return nil, errNoStats
 	}
-	answer := &runtimeapi.ListContainerStatsResponse{}
+	response := &runtimeapi.ListContainerStatsResponse{}
 	for _, c := range f.containers {
 		if !selects(r.GetFilter().GetLabelSelector(), c.config.GetLabels()) {
 			continue
@@ -82,9 +82,9 @@ func (s *runtimeServer) ListContainerStats(_ context.Context,
 			one.Memory = &runtimeapi.MemoryUsage{Timestamp: now, WorkingSetBytes: value(used.Memory),
 				UsageBytes: value(used.Memory)}
 		}
-		answer.Stats = append(answer.Stats, one)
+		response.Stats = append(response.Stats, one)
 	}
-	return answer, nil
+	return response, nil
 }
 
 func (s *runtimeServer) ListPodSandboxStats(_ context.Context,
@@ -95,7 +95,7 @@ func (s *runtimeServer) ListPodSandboxStats(_ context.Context,
 	if f.stats.none {
 		return nil, errNoStats
 	}
-	answer := &runtimeapi.ListPodSandboxStatsResponse{}
+	response := &runtimeapi.ListPodSandboxStatsResponse{}
 	for _, b := range f.sandboxes {
 		if !b.ready || !selects(r.GetFilter().GetLabelSelector(), b.config.GetLabels()) {
 			continue
@@ -119,10 +119,10 @@ func (s *runtimeServer) ListPodSandboxStats(_ context.Context,
 			linux.Network = &runtimeapi.NetworkUsage{Timestamp: now, DefaultInterface: eth0,
 				Interfaces: []*runtimeapi.NetworkInterfaceUsage{eth0}}
 		}
-		answer.Stats = append(answer.Stats, &runtimeapi.PodSandboxStats{
+		response.Stats = append(response.Stats, &runtimeapi.PodSandboxStats{
 			Attributes: &runtimeapi.PodSandboxAttributes{Id: b.id, Metadata: b.config.GetMetadata(),
 				Labels: b.config.GetLabels()}, Linux: linux,
 		})
 	}
-	return answer, nil
+	return response, nil
 }

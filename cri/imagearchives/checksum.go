@@ -21,7 +21,7 @@ const (
 	maxSums = 1 << 20
 )
 
-// checksum is what a checksum file says about an archive.
+// checksum is what a checksum file specifies about an archive.
 type checksum struct {
 	// file is the name of the checksum file.
 	file string

@@ -78,7 +78,7 @@ type Archive struct {
 	// File is its path.
 	File  string
 	State State
-	// Message says why it has failed, or what it waits for; it may be empty.
+	// Message reports why it has failed, or what it waits for; it may be empty.
 	Message string
 	// Images are the names of its images, as far as they are known.
 	Images []string
@@ -119,7 +119,7 @@ func New(cfg Config) *Directory {
 }
 
 // Find implements cri.ImageArchives: it looks for an archive that contains an image, which
-// is a full reference. present says whether the runtime has the image: the archive of one
+// is a full reference. present reports whether the runtime has the image: the archive of one
 // that it lost is loaded again.
 func (d *Directory) Find(image string, present bool) (cri.ArchivedImage, bool) {
 	d.mu.Lock()

@@ -3,7 +3,7 @@
 // It owns the directory's watch, what it knows of each archive, and the file that
 // remembers what was loaded. It reads the directory, in which it writes nothing, and loads
 // through package imageload. It never removes an image, and the pod path never waits for
-// it: Find answers from memory.
+// it: Find responds from memory.
 //
 // An archive is in one of these states:
 //

@@ -77,7 +77,7 @@ func (f *file) fail(message string, passes bool, now time.Time) {
 }
 
 // archiveSuffixes are how the names of archives end. Those with a compression that is not
-// supported get a fault that says so.
+// supported get a fault that reports it.
 var archiveSuffixes = []string{".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2"}
 
 func isArchive(name string) bool {

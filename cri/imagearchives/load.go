@@ -28,7 +28,7 @@ type permanentError struct{ message string }
 func (e *permanentError) Error() string { return e.message }
 
 // verify forgets the images that the runtime no longer has, so that they are loaded again.
-// If the runtime does not answer, a pod that needs one of them says so.
+// If the runtime does not respond, a pod that needs one of them reports it.
 func (d *Directory) verify(ctx context.Context, rt Runtime) {
 	d.mu.Lock()
 	known := len(d.files)

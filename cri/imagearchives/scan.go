@@ -79,7 +79,7 @@ func (d *Directory) list() (listing, error) {
 	return l, nil
 }
 
-// refusal says why a file must not be read; empty if it may be.
+// refusal reports why a file must not be read; empty if it may be.
 func refusal(info fs.FileInfo) string {
 	switch mode := info.Mode(); {
 	case mode&fs.ModeSymlink != 0:

@@ -5,6 +5,6 @@
 //
 // It owns the choice of that way and the directory in which an archive is kept
 // while it is loaded. It reads the archive (through package archive) and what the
-// runtime says of its images. It never removes an image and never asks a remote
+// runtime reports of its images. It never removes an image and never asks a remote
 // registry.
 package imageload

@@ -44,7 +44,7 @@ type Image struct {
 	Name, ID string
 }
 
-// InputError says that this archive, or any archive, can never be loaded into this
+// InputError reports that this archive, or any archive, can never be loaded into this
 // runtime: the caller has to do something else, which the message names.
 type InputError struct{ Err error }
 
@@ -89,7 +89,7 @@ func ThisPlatform() archive.Platform {
 }
 
 // LoadImages loads images of an archive that is open until this returns, under their
-// names. An InputError says that this runtime never can.
+// names. An InputError reports that this runtime never can.
 func (l *Loader) LoadImages(ctx context.Context, images []*archive.Image) ([]Image, error) {
 	load, err := l.method(ctx)
 	if err != nil {
@@ -124,7 +124,7 @@ func inputError(ctx context.Context, err error) error {
 	return &InputError{Err: err}
 }
 
-// method returns how images get into this runtime. An InputError says that there
+// method returns how images get into this runtime. An InputError reports that there
 // is no way, and what to use instead.
 func (l *Loader) method(ctx context.Context) (func(context.Context, []*archive.Image) error, error) {
 	if l.cfg.Private != nil {

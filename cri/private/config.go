@@ -78,7 +78,7 @@ func (c Config) CertsDir() string { return filepath.Join(c.Root, "certs.d") }
 // CAP_SYS_RESOURCE; the opt plugin's default directory is outside Root. CDI is disabled by
 // default up to containerd 1.7, and 1.6 ignores the setting; the specifications are in /etc/cdi and
 // /var/run/cdi. A containerd that
-// starts kills the containers of each shim that does not answer in time, by default 5 s,
+// starts kills the containers of each shim that does not respond in time, by default 5 s,
 // which is not enough on a busy host. It is not
 // a text/template: importing that alone keeps every method of every type in the
 // binary.

@@ -39,7 +39,7 @@ func New(cfg Config, binary string, log *slog.Logger) *Containerd {
 	return &Containerd{cfg: cfg, binary: binary, log: log}
 }
 
-// Start returns when the containerd answers. One that runs already, started by an
+// Start returns when the containerd responds. One that runs already, started by an
 // earlier podstead, is adopted as it is, unless its network was removed: then it is restarted
 // with another one, while containers keep running. One that cannot start because its disk cannot
 // be written to is no error: Run starts it when the disk has recovered.
@@ -95,7 +95,7 @@ func (c *Containerd) Run(ctx context.Context) error {
 		if err := c.waitEnd(ctx); ctx.Err() != nil {
 			return nil
 		} else if err != nil {
-			// It exists and does not answer; a second one would only wait for the
+			// It exists and does not respond; a second one would only wait for the
 			// first one's locks.
 			c.log.Debug("Failed to watch private containerd", "err", err)
 			hung = true
@@ -132,7 +132,7 @@ func (c *Containerd) starting() bool {
 	}
 }
 
-// launch starts the process and waits until it answers.
+// launch starts the process and waits until it responds.
 func (c *Containerd) launch(ctx context.Context) error {
 	logFile, err := c.cfg.openLog()
 	if err != nil {
@@ -158,7 +158,7 @@ func (c *Containerd) launch(ctx context.Context) error {
 	// This goroutine outlives launch on purpose: it reaps the child, which is
 	// meant to outlive this daemon.
 	go func() {
-		_ = cmd.Wait() // its state says more than the error
+		_ = cmd.Wait() // its state reports more than the error
 		close(ended)
 	}()
 

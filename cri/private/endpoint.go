@@ -41,7 +41,7 @@ func (m EndpointFile) Save(endpoint string) error {
 }
 
 // Choose returns the endpoint to use when none is given: the recorded one, else
-// the first usual socket that answers, else the private one.
+// the first usual socket that responses, else the private one.
 func Choose(ctx context.Context, remembered string, sockets []string, private string) string {
 	if remembered != "" {
 		return remembered

@@ -31,7 +31,7 @@ func (c Config) Network() (dir string, own bool, err error) {
 	return "", false, fmt.Errorf("%s names no conf_dir", c.file())
 }
 
-// cniNetwork is what a network config says about the host's address on a bridge.
+// cniNetwork is what a network config reports about the host's address on a bridge.
 type cniNetwork struct {
 	Type             string `json:"type"`
 	IsGateway        bool   `json:"isGateway"`
@@ -50,7 +50,7 @@ type cniRange struct {
 
 // Gateways returns the addresses that the host has on the bridge of a pod network, each with the
 // length of the network's prefix. It is an error if the first config of the directory, which
-// runtimes use, is not of a bridge whose addresses the config says.
+// runtimes use, is not of a bridge whose addresses the config reports.
 func Gateways(dir string) ([]netip.Prefix, error) {
 	file, err := firstNetwork(dir)
 	if err != nil {

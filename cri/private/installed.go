@@ -48,7 +48,7 @@ var SystemdInstallation = Installation{
 }
 
 // Await returns the endpoint of a runtime that was installed as a service within the last minute, as
-// unix:///path, once it answers. found is false if there is none, it is masked, or it does not
+// unix:///path, once it responds. found is false if there is none, it is masked, or it does not
 // answer within that minute.
 func (i Installation) Await(ctx context.Context, log *slog.Logger) (endpoint string, found bool) {
 	logged := false

@@ -37,7 +37,7 @@ func (c *Containerd) AddMirror(host string, o Mirror) (remove func(), err error)
 		return nil, errors.Join(fmt.Errorf("failed to add the image mirror to the private containerd: %w", err),
 			c.cfg.removeMirror())
 	}
-	// A link that is left behind points to a mirror that does not answer, and
+	// A link that is left behind points to a mirror that does not respond, and
 	// containerd continues with the next host; the next AddMirror or Start
 	// removes it.
 	return func() { _ = c.cfg.removeMirror() }, nil

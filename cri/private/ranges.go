@@ -64,7 +64,7 @@ func (c Config) newRanges() ([]netip.Prefix, error) {
 
 // updateRanges gives podstead's network the ranges of PodCIDRs, if its bridge takes them: an address
 // family is added at any time, and an IPv4 range replaced while no bridge exists, which is after a
-// reboot. The error says why the network stays as it was. Running pods keep their addresses.
+// reboot. The error reports why the network stays as it was. Running pods keep their addresses.
 func (c Config) updateRanges(dir string) error {
 	if len(c.PodCIDRs) == 0 {
 		return nil

@@ -20,14 +20,14 @@ type intent struct {
 	intentFile
 	// pulls is how many pulls of the name are in progress.
 	pulls int
-	// doubtful says that the runtime may have pulled without an answer to this daemon,
+	// doubtful reports that the runtime may have pulled without a response to this daemon,
 	// overdue that such a pull must have ended.
 	doubtful, overdue bool
 	// settling runs until the intent is settled.
 	settling *time.Timer
 }
 
-// settleDelay is how long after a pull without an answer the runtime is asked for its image.
+// settleDelay is how long after a pull without a response the runtime is asked for its image.
 // The runtime cancels such a pull.
 const settleDelay = time.Minute
 
@@ -64,14 +64,14 @@ type Pull struct {
 }
 
 // Begin records that an image is going to be pulled. The pull may run in spite of an
-// error, which says that a restart of the daemon would forget it. Exactly one method of
+// error, which reports that a restart of the daemon would forget it. Exactly one method of
 // the Pull must be called when it ends.
 func (r *Records) Begin(ctx context.Context, image string) (*Pull, error) {
 	if r == nil {
 		return nil, nil
 	}
 	r.settleAll(ctx)
-	before, _ := r.idOf(ctx, image) // without an answer it counts as none, so that the pull counts
+	before, _ := r.idOf(ctx, image) // without a response it counts as none, so that the pull counts
 	key := fileKey(canonical(image))
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +168,7 @@ func (r *Records) settleLater(key string, in *intent) {
 }
 
 // settleAll settles the intents of an earlier daemon, and those for which the runtime did
-// not answer.
+// not respond.
 func (r *Records) settleAll(ctx context.Context) {
 	r.mu.Lock()
 	var keys []string
@@ -187,7 +187,7 @@ func (r *Records) settleAll(ctx context.Context) {
 }
 
 // settle ends an intent without a pull in progress: if its image has come, it was pulled
-// with unknown credentials. Without an answer of the runtime the intent stays.
+// with unknown credentials. Without a response of the runtime the intent stays.
 func (r *Records) settle(ctx context.Context, key string) {
 	r.mu.Lock()
 	in := r.intents[key]

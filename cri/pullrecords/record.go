@@ -44,7 +44,7 @@ type record struct {
 	Image string `json:"image"`
 	// Salt is the salt of the hashes, random for each record.
 	Salt string `json:"salt"`
-	// Names says for each repository who may use the image by that name; the one that
+	// Names reports for each repository who may use the image by that name; the one that
 	// was added first comes first. It is empty if the image was pulled with unknown
 	// credentials.
 	Names []access `json:"names,omitempty"`

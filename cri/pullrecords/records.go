@@ -42,7 +42,7 @@ type Records struct {
 	// mu is also held while a record is read and changed, by load and save.
 	mu      sync.Mutex
 	intents map[string]*intent // by the key of their file
-	// unsettled says that there are intents of pulls whose result is not known.
+	// unsettled reports that there are intents of pulls whose result is not known.
 	unsettled bool
 	// epoch counts the pulls that succeeded and the records written.
 	epoch uint64
@@ -70,7 +70,7 @@ func Open(c Config) *Records {
 // Answer is the result of a check, with the kubelet's words.
 type Answer string
 
-// The answers. MustAuthenticate and Failed deny the use of the image.
+// The responses. MustAuthenticate and Failed deny the use of the image.
 const (
 	PolicyAllows     Answer = "credentialPolicyAllowed"
 	RecordFound      Answer = "credentialRecordFound"
@@ -153,7 +153,7 @@ func (r *Records) Forget(mark uint64, id string) {
 	r.absent(fileKey(id))
 }
 
-// absent says that the image of a record was not there: if a pull in progress began with it
+// absent reports that the image of a record was not there: if a pull in progress began with it
 // and brings it back, that counts as pulled. The caller holds mu.
 func (r *Records) absent(image string) {
 	for key, in := range r.intents {

@@ -120,7 +120,7 @@ func (h *recordsHarness) check(mode, name string, own ...Credential) Answer {
 		func() []Credential { return own })
 }
 
-// mustBe fails the test unless the check under the default policy has this answer.
+// mustBe fails the test unless the check under the default policy has this response.
 func (h *recordsHarness) mustBe(want Answer, name string, own ...Credential) {
 	h.t.Helper()
 	if got := h.check("", name, own...); got != want {
@@ -149,7 +149,7 @@ func TestPolicies(t *testing.T) {
 		prepare func(h *recordsHarness)
 		image   string // r.test/app:1 if empty
 		own     []Credential
-		// The answers with NeverVerifyPreloadedImages and with AlwaysVerify.
+		// The responses with NeverVerifyPreloadedImages and with AlwaysVerify.
 		preloaded, always Answer
 	}{
 		"preloaded": {func(h *recordsHarness) { h.runtime.put("x", "r.test/app:1") }, "", nil,
@@ -482,7 +482,7 @@ func TestImageRemovedAndPulledAgain(t *testing.T) {
 			h.mustBe(MustAuthenticate, "r.test/app:1", tenantB)
 			h.mustBe(RecordFound, "r.test/app:1", tenantA)
 
-			// A pull that began before the removal ends without an answer.
+			// A pull that began before the removal ends without a response.
 			if _, err := h.Begin(t.Context(), "r.test/app:1"); err != nil {
 				t.Fatal(err)
 			}

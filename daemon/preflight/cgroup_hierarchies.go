@@ -58,7 +58,7 @@ func mountAll(list []hierarchy) string {
 	return strings.Join(commands, "; ")
 }
 
-// notMounted says that a controller of the hierarchy is not mounted.
+// notMounted reports that a controller of the hierarchy is not mounted.
 func (u hierarchy) notMounted(controller string) string {
 	text := "the cgroup v1 controller " + controller
 	if others := slices.DeleteFunc(slices.Clone(u.controllers),

@@ -8,7 +8,7 @@ import (
 
 // PodDNS is the state of the name server that resolves the names of pods.
 type PodDNS struct {
-	// Running: its process answers. Listening are the addresses that are open; Failed says why
+	// Running: its process responds. Listening are the addresses that are open; Failed reports why
 	// others are not.
 	Running bool
 	// Given: new pods get it. Otherwise its process is left for pods that an earlier setting gave it to.

@@ -50,7 +50,7 @@ func (r *Runtime) showLog(lines int) string {
 	return "journalctl -u " + service(r.Endpoint)
 }
 
-// criUnsupported reports whether an error says that the runtime does not serve CRI v1.
+// criUnsupported reports whether an error reports that the runtime does not serve CRI v1.
 func criUnsupported(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "unknown service") || strings.Contains(text, "not implemented") ||

@@ -34,7 +34,7 @@ type Authority struct {
 }
 
 // Caller returns the caller of a request on a connection; nil if it is unknown. The error
-// says why authentication failed.
+// reports why authentication failed.
 func (a *Authenticator) Caller(r *http.Request, conn *Connection) (Caller, error) {
 	var errs []error
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {

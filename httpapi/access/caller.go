@@ -21,7 +21,7 @@ const (
 
 // Caller is who sent a request.
 type Caller struct {
-	// User is the name for logs and answers; empty for an anonymous caller.
+	// User is the name for logs and responds; empty for an anonymous caller.
 	User string
 	// Classes are the classes that the caller is allowed.
 	Classes Class

@@ -23,7 +23,7 @@ const (
 func (r Role) Group() string { return RolePrefix + string(r) }
 
 // classesOfGroups returns the classes that groups grant, whatever the cluster allows.
-// authorizedByCluster says that the cluster is asked as well.
+// authorizedByCluster reports that the cluster is asked as well.
 func classesOfGroups(groups []string, authorizedByCluster bool) Class {
 	var may Class
 	for _, g := range groups {

@@ -2,5 +2,5 @@
 //
 // It owns the access classes of routes, the roles, which are sets of classes, and the
 // caller of a request. It reads the credentials of a request, the token and CA files, and
-// the reviews of a cluster. It never answers a request itself.
+// the reviews of a cluster. It never serves a request itself.
 package access

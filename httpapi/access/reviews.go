@@ -73,7 +73,7 @@ func NewReviews(cfg ReviewConfig) *Reviews {
 
 // authenticate returns the owner of a token.
 func (r *Reviews) authenticate(ctx context.Context, token string) (Caller, error) {
-	answer, err := r.tokens.get(ctx, sha256.Sum256([]byte(token)),
+	response, err := r.tokens.get(ctx, sha256.Sum256([]byte(token)),
 		func(ctx context.Context) (tokenReview, time.Duration, error) {
 			user, known, err := r.cfg.Reviewer.ReviewToken(ctx, token)
 			return tokenReview{user, known}, r.cfg.TokenTTL, err
@@ -81,10 +81,10 @@ func (r *Reviews) authenticate(ctx context.Context, token string) (Caller, error
 	switch {
 	case err != nil:
 		return Caller{}, fmt.Errorf("failed to review the token: %w: %w", ErrClusterUnavailable, err)
-	case !answer.known:
+	case !response.known:
 		return Caller{}, errors.New("the cluster does not know the token")
 	}
-	return r.caller(answer.user, classesOfGroups(withoutRoles(answer.user.Groups), r.cfg.Authorization)), nil
+	return r.caller(response.user, classesOfGroups(withoutRoles(response.user.Groups), r.cfg.Authorization)), nil
 }
 
 // withoutRoles returns the groups that grant no role of this node. Roles are granted by

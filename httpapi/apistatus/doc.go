@@ -1,4 +1,4 @@
-// Package apistatus writes the error answers of the HTTP API.
+// Package apistatus writes the error responses of the HTTP API.
 //
 // It owns their form: a Status with details for clients of the Kubernetes API and of
 // /podstead/v1, text for the kubelet's endpoints, whose errors an API server passes on to its

@@ -52,7 +52,7 @@ func WithCause(s *metav1.Status, kind metav1.CauseType, field string) *metav1.St
 	return s
 }
 
-// Write answers a request with a failure, whose details name the object of the request. The
+// Write serves a request with a failure, whose details name the object of the request. The
 // details are never absent: kubectl reads the details of an error without checking that there
 // are any.
 func Write(w http.ResponseWriter, r *http.Request, s *metav1.Status) {
@@ -73,10 +73,10 @@ func Write(w http.ResponseWriter, r *http.Request, s *metav1.Status) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(int(s.Code))
-	_, _ = w.Write(body) // a client that has disconnected needs no answer
+	_, _ = w.Write(body) // a client that has disconnected needs no response
 }
 
-// Error answers a request with a failure: a Status on the paths of an API, text on others.
+// Error serves a request with a failure: a Status on the paths of an API, text on others.
 func Error(w http.ResponseWriter, r *http.Request, code int, format string, args ...any) {
 	if !IsAPI(r.URL.Path) {
 		http.Error(w, fmt.Sprintf(format, args...), code)

@@ -13,7 +13,7 @@ import (
 //
 // containerd (1.6 to 2.4) passes what it reads from a container, up to 32 KiB at a time, to
 // one goroutine per stream and open file. To reopen a log it opens the new file, redirects
-// the streams to it, ends the input of the old goroutines, and answers. They write what they
+// the streams to it, ends the input of the old goroutines, and responds. They write what they
 // still have to the old file: whole lines, then the rest of an incomplete line as a partial
 // one (P). Only then do they close it. The first line of that stream in the new file is the
 // rest of this partial line, and often written earlier. Neither the last tag nor the times

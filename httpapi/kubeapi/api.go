@@ -164,7 +164,7 @@ func (a *API) Run(ctx context.Context) error {
 	return nil
 }
 
-// readOnly answers a write with 405.
+// readOnly serves a write with 405.
 func (a *API) readOnly(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -175,7 +175,7 @@ func (a *API) readOnly(handle http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// find returns the resource of a path for a request that reads it. It answers other requests,
+// find returns the resource of a path for a request that reads it. It serves other requests,
 // and those for a resource that does not exist, and returns nil.
 func (a *API) find(w http.ResponseWriter, r *http.Request) *resource {
 	name, namespace := r.PathValue("resource"), r.PathValue("namespace")
@@ -220,7 +220,7 @@ func (a *API) find(w http.ResponseWriter, r *http.Request) *resource {
 	return nil
 }
 
-// notServed answers a request for a path that podstead does not serve. The details have no
+// notServed serves a request for a path that podstead does not serve. The details have no
 // name: with one, clients would take the object for missing, not its resource.
 func (a *API) notServed(w http.ResponseWriter, r *http.Request) {
 	s := apistatus.New(http.StatusNotFound, "podstead does not serve %s; it serves %s", r.URL.Path, a.names())
@@ -229,7 +229,7 @@ func (a *API) notServed(w http.ResponseWriter, r *http.Request) {
 	apistatus.Write(w, r, s)
 }
 
-// podSubresources says what to do instead of using a subresource of a pod that podstead does
+// podSubresources reports what to do instead of using a subresource of a pod that podstead does
 // not serve.
 var podSubresources = map[string]string{
 	"ephemeralcontainers": "the API is read-only",
@@ -240,7 +240,7 @@ var podSubresources = map[string]string{
 	"proxy":               "use kubectl port-forward",
 }
 
-// podSubresource answers a request for a subresource of a pod that has no route of its own.
+// podSubresource serves a request for a subresource of a pod that has no route of its own.
 func (a *API) podSubresource(w http.ResponseWriter, r *http.Request) {
 	name, subresource := r.PathValue("name"), r.PathValue("subresource")
 	hint, known := podSubresources[subresource]
@@ -270,7 +270,7 @@ func (a *API) podSubresource(w http.ResponseWriter, r *http.Request) {
 	apistatus.Write(w, r, apistatus.New(http.StatusMethodNotAllowed, "%s", text))
 }
 
-// nodeProxy answers what the server has not passed on to an endpoint of this node.
+// nodeProxy reports what the server has not passed on to an endpoint of this node.
 func (a *API) nodeProxy(w http.ResponseWriter, r *http.Request) {
 	for _, res := range a.resources {
 		if res.kind == "Node" && res.cache.get("", r.PathValue("name")) == nil {

@@ -256,7 +256,7 @@ func TestListAndGet(t *testing.T) {
 	}
 }
 
-// A list is a valid answer for every version up to its own.
+// A list is a valid response for every version up to its own.
 func TestListWithResourceVersion(t *testing.T) {
 	b := newTestAPI(t, pod("shop", "web", v1.PodRunning))
 	var list v1.PodList

@@ -43,8 +43,8 @@ func (a *API) serveGroup(g metav1.APIResourceList) {
 	group := groupOf(g)
 	group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
 	g.TypeMeta = metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}
-	for path, answer := range map[string]any{"/apis/" + group.Name: &group, "/apis/" + g.GroupVersion: &g} {
-		handle := a.readOnly(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, answer) })
+	for path, response := range map[string]any{"/apis/" + group.Name: &group, "/apis/" + g.GroupVersion: &g} {
+		handle := a.readOnly(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, response) })
 		a.mux.HandleFunc(path, handle)
 		a.mux.HandleFunc(path+"/{$}", handle)
 	}

@@ -1,4 +1,4 @@
-// Package kubeapi serves the part of the Kubernetes API that a single node can answer:
+// Package kubeapi serves the part of the Kubernetes API that a single node can respond:
 // discovery, get, list, watch and tables of its pods and other objects, for kubectl and
 // client-go, and writes of the objects that manifests declare.
 //

@@ -25,7 +25,7 @@ func tooOld() *metav1.Status {
 		"too old resource version: the changes since then are no longer available; list again")
 }
 
-// writeJSON answers with v, which is encoded before the first byte is sent.
+// writeJSON responds with v, which is encoded before the first byte is sent.
 func writeJSON(w http.ResponseWriter, code int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -34,5 +34,5 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // a client that has disconnected needs no answer
+	_, _ = w.Write(body) // a client that has disconnected needs no response
 }

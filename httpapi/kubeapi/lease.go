@@ -33,7 +33,7 @@ func leaseRow(o Object) []any {
 	return []any{l.Name, holder, since(l.CreationTimestamp)}
 }
 
-// leaseSource serves the lease of the node, which kubectl describe node reads. A daemon that answers
+// leaseSource serves the lease of the node, which kubectl describe node reads. A daemon that responses
 // is alive: the lease is renewed when it is read, and never without a client.
 func leaseSource(nodes Source) Source {
 	var mu sync.Mutex

@@ -26,7 +26,7 @@ func serveList(w http.ResponseWriter, r *http.Request, res *resource, f form, c 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	// The objects are already encoded, once for all clients. Write errors are ignored: a
-	// client that has disconnected needs no answer.
+	// client that has disconnected needs no response.
 	_, _ = io.WriteString(w, `{"kind":"`+res.kind+`List","apiVersion":"`+res.apiVersion()+
 		`","metadata":{"resourceVersion":"`+text+`"},"items":[`)
 	for i, e := range selected {

@@ -52,7 +52,7 @@ func objectsAPI(t *testing.T) func(may access.Class, path, accept string) (int, 
 	}
 }
 
-// Only admins see the data of Secrets, in every form of an answer.
+// Only admins see the data of Secrets, in every form of a response.
 func TestOnlyAdminsSeeSecretData(t *testing.T) {
 	ask := objectsAPI(t)
 	const table = "application/json;as=Table;v=v1;g=meta.k8s.io"

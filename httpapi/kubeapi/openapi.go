@@ -32,7 +32,7 @@ func (a *API) openAPIIndex(w http.ResponseWriter, _ *http.Request) {
 }
 
 // openAPI describes a group: enough for kubectl to explain fields, and to leave validation
-// to the server, whose error says what to edit instead. It is generated from the types for
+// to the server, whose error reports what to edit instead. It is generated from the types for
 // each request, as requests are rare.
 func (a *API) openAPI(w http.ResponseWriter, request *http.Request) {
 	s := schemas{}
@@ -78,7 +78,7 @@ func (a *API) openAPI(w http.ResponseWriter, request *http.Request) {
 // define adds the schema of a resource, and returns its kind.
 func (a *API) define(s schemas, r *resource) (gvk map[string]string) {
 	gvk = map[string]string{"group": r.group, "version": r.cache.kind.Version, "kind": r.kind}
-	if r.unsupported { // kubectl explain says what to do instead
+	if r.unsupported { // kubectl explain reports what to do instead
 		s[r.kind] = map[string]any{
 			"type": "object", "description": "podstead does not support " + r.name + ": " + a.remedy(r.kind, r.apiVersion()) +
 				".",

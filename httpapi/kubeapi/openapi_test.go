@@ -95,7 +95,7 @@ func fieldsOf(t *testing.T, data []byte, number protowire.Number) (found [][]byt
 	return found
 }
 
-// The document of version 2 defines each resource, refers only to what it defines, and says how
+// The document of version 2 defines each resource, refers only to what it defines, and reports how
 // kubectl apply merges the lists of a pod.
 func TestOpenAPIv2(t *testing.T) {
 	b := newTestAPI(t)

@@ -14,10 +14,10 @@ import (
 	"github.com/podstead/podstead/httpapi/apistatus"
 )
 
-// form is the requested form of the answer.
+// form is the requested form of the response.
 type form struct {
 	table bool
-	// include says which part of its object each row of a table contains.
+	// include reports which part of its object each row of a table contains.
 	include metav1.IncludeObjectPolicy
 }
 
@@ -37,8 +37,8 @@ func formOf(r *http.Request) (form, *metav1.Status) {
 	if strings.TrimSpace(accept) == "" {
 		return f, nil
 	}
-	for _, wanted := range strings.Split(accept, ",") {
-		kind, params, err := mime.ParseMediaType(wanted)
+	for _, desired := range strings.Split(accept, ",") {
+		kind, params, err := mime.ParseMediaType(desired)
 		if err != nil || kind != "application/json" && kind != "application/*" && kind != "*/*" {
 			continue
 		}

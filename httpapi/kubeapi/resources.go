@@ -40,11 +40,11 @@ type resource struct {
 	fields func(Object) fields.Set
 	// fullNames replaces names of manifests in a field selector; nil if there are none.
 	fullNames func(selector fields.Selector, namespace string) fields.Selector
-	// declared says that manifests declare the objects, so that clients can write them.
+	// declared reports that manifests declare the objects, so that clients can write them.
 	declared bool
-	// unsupported says that there never are any objects: clients list them nevertheless.
+	// unsupported reports that there never are any objects: clients list them nevertheless.
 	unsupported bool
-	// writeHint says what to do instead of writing.
+	// writeHint reports what to do instead of writing.
 	writeHint string
 	cache     *cache
 	// adminView is what admins see instead; nil if all callers see the same.

@@ -279,7 +279,7 @@ func whoami(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// postOnly answers other methods than POST with 405.
+// postOnly serves other methods than POST with 405.
 func postOnly(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {

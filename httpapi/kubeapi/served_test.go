@@ -41,7 +41,7 @@ func (b *kubeAPIHarness) discovered() map[string]metav1.APIResource {
 }
 
 // Every resource that discovery lists can be listed, as objects and as a table, and watched, and
-// its kind is that of the answers.
+// its kind is that of the responses.
 func TestEveryDiscoveredResourceIsServed(t *testing.T) {
 	b := newTestAPI(t, pod("shop", "web", v1.PodRunning))
 	all := b.discovered()

@@ -18,7 +18,7 @@ func TestSlowWatchesDoNotAffectOthers(t *testing.T) {
 	for _, r := range b.api.resources {
 		r.writeTimeout = time.Hour // who waited for them would wait until the test is given up
 	}
-	var answered []net.Conn
+	var responded []net.Conn
 	for range 100 {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
 		if err != nil {
@@ -31,10 +31,10 @@ func TestSlowWatchesDoNotAffectOthers(t *testing.T) {
 		if _, err := fmt.Fprintf(conn, "GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		answered = append(answered, conn)
+		responded = append(responded, conn)
 	}
-	for _, conn := range answered {
-		// The watch is open when the header of the answer has arrived.
+	for _, conn := range responded {
+		// The watch is open when the header of the response has arrived.
 		if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 			t.Fatalf("%q, %v", line, err)
 		}

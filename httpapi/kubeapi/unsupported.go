@@ -13,7 +13,7 @@ type emptyResource struct {
 
 // unsupportedResources are the resources that well-known clients list or watch at their start,
 // and that kubectl get all and kubectl cluster-info ask for. A client that gets an empty list goes
-// on, one that gets an error often does not. Without them, kubectl also says of a file with a
+// on, one that gets an error often does not. Without them, kubectl also reports of a file with a
 // Deployment only that the kind is unknown, and not what to do.
 var unsupportedResources = []emptyResource{
 	{"", "v1", "endpoints", "endpoints", "Endpoints", []string{"ep"}, false, false},

@@ -134,7 +134,7 @@ type stream struct {
 func newStream(w http.ResponseWriter, res *resource, f form) *stream {
 	w.Header().Set("Content-Type", "application/json")
 	s := &stream{res: res, form: f, out: bufio.NewWriterSize(w, 1024), http: http.NewResponseController(w)}
-	// The server's deadlines are made for short answers.
+	// The server's deadlines are made for short responses.
 	s.err = errors.Join(s.http.SetReadDeadline(time.Time{}),
 		s.http.SetWriteDeadline(time.Now().Add(cmp.Or(res.writeTimeout, writeTimeout))))
 	w.WriteHeader(http.StatusOK)

@@ -23,11 +23,11 @@ const (
 	receiveTimeout             = 10 * time.Second
 	// shownTimeout limits the wait for a new pod to appear in the API.
 	shownTimeout = 3 * time.Second
-	// maxWarnings and maxWarning are the maximum number and length of the warnings of an answer.
+	// maxWarnings and maxWarning are the maximum number and length of the warnings of a response.
 	maxWarnings, maxWarning = 20, 1024
 )
 
-// write answers a request that changes an object.
+// write serves a request that changes an object.
 func (a *API) write(w http.ResponseWriter, r *http.Request, res *resource) {
 	if !a.receive(w, r) {
 		return
@@ -61,7 +61,7 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, res *resource) {
 	}
 }
 
-// writeFailure answers a write with its error.
+// writeFailure serves a write with its error.
 func writeFailure(w http.ResponseWriter, r *http.Request, err error) {
 	apistatus.Write(w, r, statusOf(err))
 }
@@ -71,7 +71,7 @@ func tooMany(w http.ResponseWriter, r *http.Request, format string, args ...any)
 	apistatus.Write(w, r, apistatus.New(http.StatusTooManyRequests, format, args...))
 }
 
-// receive replaces the body of a request with its content. It answers a request whose body does
+// receive replaces the body of a request with its content. It serves a request whose body does
 // not arrive, and returns false.
 func (a *API) receive(w http.ResponseWriter, r *http.Request) bool {
 	release := acquire(r, a.receives, a.localReceives)
@@ -84,7 +84,7 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request) bool {
 	// A writer without deadlines is one of a test.
 	_ = control.SetReadDeadline(time.Now().Add(receiveTimeout))
 	body, err := readBody(r)
-	if err != nil { // the deadline stays: the server reads the rest of the body before it answers
+	if err != nil { // the deadline stays: the server reads the rest of the body before it responds
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = fail(http.StatusRequestTimeout, "the body did not arrive within %v", receiveTimeout)
 		}

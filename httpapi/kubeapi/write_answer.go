@@ -39,7 +39,7 @@ func (a *API) encode(res *resource, written objectwrite.Written, before *entry) 
 	return json.Marshal(object)
 }
 
-// sendWritten answers a write with the object and the warnings about it.
+// sendWritten serves a write with the object and the warnings about it.
 func sendWritten(w http.ResponseWriter, code int, written objectwrite.Written, body []byte) {
 	for i, text := range written.Warnings {
 		if i == maxWarnings {
@@ -49,7 +49,7 @@ func sendWritten(w http.ResponseWriter, code int, written objectwrite.Written, b
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // a client that has disconnected needs no answer
+	_, _ = w.Write(body) // a client that has disconnected needs no response
 }
 
 // headerText returns a text as the content of a quoted string in a header.

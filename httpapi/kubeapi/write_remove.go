@@ -82,7 +82,7 @@ func checkPreconditions(p *metav1.Preconditions, e *entry) error {
 	return nil
 }
 
-// sendDeletedPod answers with a pod that ends.
+// sendDeletedPod responds with a pod that ends.
 func sendDeletedPod(w http.ResponseWriter, pod *v1.Pod, grace *int64, written objectwrite.Written) error {
 	own := pod.DeepCopy()
 	if own.DeletionTimestamp == nil {

@@ -35,7 +35,7 @@ type cadvisorData struct {
 	devices      map[string]string
 	machine      Machine
 	sandboxImage string
-	// incomplete says that a part could not be measured.
+	// incomplete reports that a part could not be measured.
 	incomplete bool
 }
 

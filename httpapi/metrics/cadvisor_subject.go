@@ -119,7 +119,7 @@ func (s subject) io(to chan<- prometheus.Metric, at time.Time, io *usage.DeviceI
 	}
 }
 
-// device sends a block device of the node and its file system. counted says that the
+// device sends a block device of the node and its file system. counted reports that the
 // cgroup of the node has counted its reads and writes already.
 func (s subject) device(to chan<- prometheus.Metric, d *usage.Device, counted bool) {
 	l := append(s[:], d.Name)

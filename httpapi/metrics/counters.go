@@ -37,9 +37,9 @@ type Counters struct {
 	ensures, pullChecks    *prometheus.CounterVec
 	pullTime               *prometheus.HistogramVec
 
-	requests *prometheus.CounterVec
-	answers  *prometheus.HistogramVec
-	inflight *prometheus.GaugeVec
+	requests  *prometheus.CounterVec
+	responses *prometheus.HistogramVec
+	inflight  *prometheus.GaugeVec
 }
 
 // The buckets are the kubelet's.
@@ -119,7 +119,7 @@ func NewCounters() *Counters {
 
 		requests: newCounterVec("kubelet_http_requests_total", "Number of HTTP requests.", "method", "path", "server_type",
 			"long_running"),
-		answers: newHistogramVec("kubelet_http_requests_duration_seconds", "Duration in seconds of HTTP requests.",
+		responses: newHistogramVec("kubelet_http_requests_duration_seconds", "Duration in seconds of HTTP requests.",
 			prometheus.DefBuckets, "method", "path", "server_type", "long_running"),
 		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubelet_http_inflight_requests",
 			Help: "Number of HTTP requests in flight."}, []string{"method", "path", "server_type", "long_running"}),
@@ -132,7 +132,7 @@ func (c *Counters) all() []prometheus.Collector {
 		c.calls, c.callErrors, c.callTime, c.relist, c.period,
 		c.podWork, c.podStart, c.sandboxes, c.sandboxTime, c.sandboxFails, c.starts, c.startFails,
 		c.evictions, c.preemptions, c.disrupted, c.images, c.updateChecks, c.updates, c.rollouts, c.pinned, c.pinErrors,
-		c.ensures, c.pullChecks, c.pullTime, c.requests, c.answers, c.inflight,
+		c.ensures, c.pullChecks, c.pullTime, c.requests, c.responses, c.inflight,
 	}
 }
 
@@ -296,6 +296,6 @@ func (c *Counters) Request(method, path string, long bool) (done func()) {
 	began := time.Now()
 	return func() {
 		inflight.Dec()
-		c.answers.WithLabelValues(method, path, serverType, running).Observe(time.Since(began).Seconds())
+		c.responses.WithLabelValues(method, path, serverType, running).Observe(time.Since(began).Seconds())
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/podstead/podstead/internal/statefile/statefiletest"
 )
 
-// which says whether a certificate is that of the test data, which a released podstead has written.
+// which reports whether a certificate is that of the test data, which a released podstead has written.
 func which(t *testing.T, name string, certPEM []byte) string {
 	t.Helper()
 	if string(certPEM) == string(testdata(t, name)) {

@@ -56,7 +56,7 @@ type PortConn interface {
 	Err() error
 }
 
-// Serve answers a port forwarding request. It returns after the session and all that
+// Serve serves a port forwarding request. It returns after the session and all that
 // belongs to it have ended.
 func (f PortForward) Serve(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
@@ -100,7 +100,7 @@ func (f PortForward) Serve(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	if err != nil {
-		return nil // nothing can be answered any more
+		return nil // nothing can be served any more
 	}
 	return s.run()
 }

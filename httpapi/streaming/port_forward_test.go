@@ -298,14 +298,14 @@ func (p pipePort) Err() error              { return nil }
 // others.
 func TestDialsOfASession(t *testing.T) {
 	var now, most atomic.Int64
-	started, answer := make(chan struct{}), make(chan struct{})
+	started, response := make(chan struct{}), make(chan struct{})
 	url := serveForward(t, PortForward{Dial: func(ctx context.Context, _ uint16) (PortConn, error) {
 		defer now.Add(-1)
 		if n := now.Add(1); n > most.Load() {
 			most.Store(n)
 		}
 		started <- struct{}{}
-		<-answer
+		<-response
 		return nil, errors.New("no answer")
 	}})
 	c, _ := dialSPDY(t, url, protocolForward)
@@ -319,10 +319,10 @@ func TestDialsOfASession(t *testing.T) {
 		<-started
 	}
 	for range count - maxSessionDialing {
-		answer <- struct{}{}
+		response <- struct{}{}
 		<-started
 	}
-	close(answer)
+	close(response)
 	for _, errs := range ends {
 		if text, _ := io.ReadAll(errs); string(text) != "no answer" {
 			t.Errorf("error stream: %q", text)

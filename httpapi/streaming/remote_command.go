@@ -46,7 +46,7 @@ type RemoteCommand struct {
 	stallCheck time.Duration
 }
 
-// Serve answers an exec or attach request. It returns after the session and all that
+// Serve serves an exec or attach request. It returns after the session and all that
 // belongs to it have ended. The error reports why the session was ended early: the client
 // disconnected, the session was idle, or the request's context ended. What happens to
 // the command then is up to the runtime: containerd 2.4 kills it, containerd 1.6 leaves
@@ -72,7 +72,7 @@ func (t RemoteCommand) Serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(errSessionEnded)
-	// The runtime comes first: until the upgrade its errors can be answered in plain
+	// The runtime comes first: until the upgrade its errors can be served in plain
 	// HTTP.
 	url, err := t.Open(ctx)
 	if err != nil {

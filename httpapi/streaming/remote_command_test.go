@@ -174,10 +174,10 @@ func TestWebSocketWithOrigin(t *testing.T) {
 	h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams,
 		Open: openAt(fakeRuntime(t, 4, upper))})
 	d := websocket.Dialer{Subprotocols: []string{protocolV5}}
-	c, answer, err := d.Dial("ws"+strings.TrimPrefix(h.url, "http"),
+	c, response, err := d.Dial("ws"+strings.TrimPrefix(h.url, "http"),
 		http.Header{"Origin": {"https://dashboard.example.com"}})
 	if err != nil {
-		t.Fatalf("%v: %+v", err, answer)
+		t.Fatalf("%v: %+v", err, response)
 	}
 	_ = c.Close()
 	<-h.ended
@@ -268,9 +268,9 @@ func TestOlderProtocols(t *testing.T) {
 			if c.protocol != "" {
 				d.Subprotocols = []string{c.protocol}
 			}
-			conn, answer, err := d.Dial("ws"+strings.TrimPrefix(h.url, "http"), nil)
+			conn, response, err := d.Dial("ws"+strings.TrimPrefix(h.url, "http"), nil)
 			if err != nil || conn.Subprotocol() != c.protocol {
-				t.Fatalf("%q: %v, %+v", c.protocol, err, answer)
+				t.Fatalf("%q: %v, %+v", c.protocol, err, response)
 			}
 			if err := conn.WriteMessage(encode(c.text, 0, "hey")); err != nil {
 				t.Fatal(err)
@@ -475,7 +475,7 @@ func TestIdleTimeoutEndsSession(t *testing.T) {
 	}
 }
 
-// A session that cannot be started is answered in plain HTTP, with the reason.
+// A session that cannot be started is served in plain HTTP, with the reason.
 func TestRequestErrors(t *testing.T) {
 	h := serveRemoteCommand(t, RemoteCommand{Client: allStreams, Runtime: allStreams,
 		Open: func(context.Context) (string, error) {

@@ -41,7 +41,7 @@ type spdyClient struct {
 }
 
 // acceptSPDY upgrades the request and waits for the client's streams. After an error
-// nothing can be answered any more.
+// nothing can be served any more.
 func acceptSPDY(ctx context.Context, w http.ResponseWriter, protocol string, o Options) (*spdyClient, error) {
 	opened := make(chan httpstream.Stream, maxCommandStreams)
 	conn, err := spdy.Accept(w, protocol, spdy.Limits{Streams: maxCommandStreams, Budget: unread},

@@ -60,7 +60,7 @@ func checkWebSocketProtocol(r *http.Request, supported []string) error {
 var writeBuffers sync.Pool
 
 // upgradeWebSocket upgrades a request that passed checkWebSocketProtocol. On failure
-// the request is already answered. The Origin header is not checked here: an API server
+// the request has its response already. The Origin header is not checked here: an API server
 // passes on the one of its client, a dashboard in a browser, and the listeners without
 // authentication check it before.
 func upgradeWebSocket(w http.ResponseWriter, r *http.Request, protocols []string) (*websocket.Conn, error) {

@@ -47,9 +47,9 @@ func FuzzWebSocketFrames(f *testing.F) {
 		} {
 			r.Header.Set(name, value)
 		}
-		answered := make(chan struct{})
+		responded := make(chan struct{})
 		go func() {
-			defer close(answered)
+			defer close(responded)
 			_, _ = io.Copy(io.Discard, client)
 		}()
 		c, err := acceptWebSocket(hijackable{httptest.NewRecorder(), conn}, r, Options{Stdin: true, Stdout: true})
@@ -70,6 +70,6 @@ func FuzzWebSocketFrames(f *testing.F) {
 			t.Errorf("%d bytes of input arrived, %d were sent", n, len(frames))
 		}
 		c.end(&metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK})
-		<-answered
+		<-responded
 	})
 }

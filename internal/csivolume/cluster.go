@@ -2,7 +2,7 @@ package csivolume
 
 import storagev1 "k8s.io/api/storage/v1"
 
-// Driver is what the CSIDriver object of a cluster says of a driver.
+// Driver is what the CSIDriver object of a cluster reports of a driver.
 type Driver struct {
 	// Attach: a controller attaches a volume to the node before it is used. True without an object.
 	Attach bool

@@ -79,7 +79,7 @@ func (g Group) Apply(ctx context.Context, path string, files Access) error {
 
 // matches reports whether a directory is as change would leave it.
 func (g Group) matches(st *unix.Stat_t, files Access) bool {
-	want := wantedMode(st.Mode, files)
+	want := desiredMode(st.Mode, files)
 	return int64(st.Gid) == *g.GID && st.Mode&want == want
 }
 
@@ -91,8 +91,8 @@ func (g Group) FileMode(mode uint32) uint32 {
 	return mode | modeFileRead
 }
 
-// wantedMode returns the permission bits to add to a file of the given mode.
-func wantedMode(mode uint32, files Access) uint32 {
+// desiredMode returns the permission bits to add to a file of the given mode.
+func desiredMode(mode uint32, files Access) uint32 {
 	if mode&unix.S_IFMT == unix.S_IFDIR {
 		return uint32(files) | unix.S_ISGID | modeDir
 	}
@@ -112,5 +112,5 @@ func (g Group) change(fd int, files Access) error {
 		return nil
 	}
 	// chown clears the set-group-ID bit, so the mode is always set.
-	return fdpath.Chmod(fd, st.Mode&0o7777|wantedMode(st.Mode, files))
+	return fdpath.Chmod(fd, st.Mode&0o7777|desiredMode(st.Mode, files))
 }

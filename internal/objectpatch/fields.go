@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// field is what the type of an object says about one of its fields.
+// field is what the type of an object reports about one of its fields.
 type field struct {
 	of reflect.Type
 	// merges reports that a strategic merge patch merges the items of the list, by mergeKey if

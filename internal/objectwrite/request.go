@@ -20,11 +20,11 @@ type Options struct {
 // Declared is an object that a manifest declares.
 type Declared struct {
 	// Object is the object with defaults, as the daemon reads it; that of a Secret has the stringData of its
-	// document too. Document is what the manifest says. Both must not be written to.
+	// document too. Document is what the manifest specifies. Both must not be written to.
 	Object, Document map[string]any
 	// Digest identifies the content.
 	Digest string
-	// Pending says that the daemon has not read the manifest yet.
+	// Pending reports that the daemon has not read the manifest yet.
 	Pending bool
 }
 

@@ -1,4 +1,4 @@
-// Package pod answers questions about a v1.Pod that need nothing but the pod:
+// Package pod reports facts about a v1.Pod that need nothing but the pod:
 // its full name and source, QoS class, priority, whether a container is a
 // sidecar, the resources that it requests, whether a node matches a selector, and
 // iteration over its containers.

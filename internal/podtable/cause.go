@@ -31,7 +31,7 @@ var layers = []pattern{
 	compile(`^plugin type="[^"]*"(?: name="[^"]*")? failed \(add\): `),
 }
 
-// noise matches what says nothing to a reader, anywhere in an error.
+// noise matches what reports nothing to a reader, anywhere in an error.
 var noise = compile(`(?:: unknown)+$| \(via /proc/self/fd/\d+\)|, flags: 0x[0-9a-f]+(?:, data: \S+)?`)
 
 // knownError is an error with a text that reports what is wrong and what to do. The text may refer

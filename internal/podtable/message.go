@@ -40,7 +40,7 @@ func containerMessage(p *v1.Pod, c *v1.ContainerStatus) string {
 	}
 	if wait, _, crashed := strings.Cut(strings.TrimPrefix(message, "back-off "),
 		" restarting failed container="); crashed {
-		// Why it crashed is more than that it is restarted, which its state says.
+		// Why it crashed is more than that it is restarted, which its state reports.
 		return termination(p, c, t) + endsByItself(p, c) + "; back-off " + wait
 	}
 	if failedStart(t) {

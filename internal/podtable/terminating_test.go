@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A pod that terminates says what it waits for. The deletion time of a pod of an API server is the end of its
+// A pod that terminates reports what it waits for. The deletion time of a pod of an API server is the end of its
 // grace period, that of a manifest's pod the beginning.
 func TestTerminating(t *testing.T) {
 	now, grace := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), int64(30)

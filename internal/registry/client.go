@@ -236,7 +236,7 @@ func attempt[T any](ctx context.Context, c call, r Reference, credentials []Cred
 }
 
 // Resolve returns the descriptor of the manifest that a reference names now. It is a HEAD
-// request, which registries with a limit of pulls do not count; one that does not answer it
+// request, which registries with a limit of pulls do not count; one that does not respond it
 // with a digest gets a GET request. Credentials are tried in order; none requests without a login.
 func (c *Client) Resolve(ctx context.Context, r Reference, credentials ...Credential) (Descriptor, error) {
 	desired := r.Tag
@@ -246,7 +246,7 @@ func (c *Client) Resolve(ctx context.Context, r Reference, credentials ...Creden
 	return attempt(ctx, call{c, c.timeout}, r, credentials,
 		func(ctx context.Context, repository *remote.Repository) (Descriptor, error) {
 			found, err := repository.Manifests().Resolve(ctx, desired)
-			if answersWithoutDigest(err) {
+			if responsesWithoutDigest(err) {
 				repository.MaxMetadataBytes = maxResolved
 				var body io.ReadCloser
 				if found, body, err = repository.Manifests().FetchReference(ctx, desired); err == nil {
@@ -260,9 +260,9 @@ func (c *Client) Resolve(ctx context.Context, r Reference, credentials ...Creden
 		})
 }
 
-// answersWithoutDigest reports whether a registry answered to a HEAD request, but not
+// responsesWithoutDigest reports whether a registry responded to a HEAD request, but not
 // with the digest, which is then that of the manifest.
-func answersWithoutDigest(err error) bool {
+func responsesWithoutDigest(err error) bool {
 	var response *errcode.ErrorResponse
 	var unanswered *url.Error
 	switch {

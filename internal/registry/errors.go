@@ -18,12 +18,12 @@ import (
 
 // The classes of errors, for errors.Is.
 var (
-	// ErrNotFound: the registry answers, and has no such repository, tag or digest.
+	// ErrNotFound: the registry responds, and has no such repository, tag or digest.
 	ErrNotFound = errors.New("not found")
-	// ErrUnauthorized: the registry wants another credential. Many registries also answer
+	// ErrUnauthorized: the registry wants another credential. Many registries also respond
 	// so for a repository that does not exist.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrUnreachable: no response, or one that says to try later. A retry may help.
+	// ErrUnreachable: no response, or one that asks to try again later. A retry may help.
 	ErrUnreachable = errors.New("unreachable")
 	// ErrTooLarge: more than the caller allows.
 	ErrTooLarge = errors.New("too large")
@@ -37,7 +37,7 @@ type Error struct {
 	text  string
 }
 
-// Error says what failed, without the reference and without secrets.
+// Error reports what failed, without the reference and without secrets.
 func (e *Error) Error() string { return e.text }
 
 // Unwrap returns the class, nil without one.
@@ -47,7 +47,7 @@ func errorf(class error, format string, args ...any) error {
 	return &Error{class: class, text: fmt.Sprintf(format, args...)}
 }
 
-// maxErrorText limits what a registry says about its error, in bytes.
+// maxErrorText limits what a registry reports about its error, in bytes.
 const maxErrorText = 300
 
 // classify returns the error of a request as an *Error. The caller's own cancellation

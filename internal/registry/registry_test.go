@@ -224,7 +224,7 @@ func TestClassesOfErrors(t *testing.T) {
 	}
 }
 
-// A registry that answers HEAD requests without a digest, or not at all, is read instead.
+// A registry that responds HEAD requests without a digest, or not at all, is read instead.
 func TestResolveWithoutDigestHeader(t *testing.T) {
 	for name, head := range map[string]func(w http.ResponseWriter){
 		"no digest": func(w http.ResponseWriter) {
@@ -272,7 +272,7 @@ func TestSlowBlob(t *testing.T) {
 	}
 }
 
-// A server that accepts and never answers costs the timeout and no more.
+// A server that accepts and never responds costs the timeout and no more.
 func TestTimeout(t *testing.T) {
 	release := make(chan struct{})
 	s := serve(t, func(http.Handler) http.Handler {
@@ -428,7 +428,7 @@ func TestListOfManyReferrers(t *testing.T) {
 	}
 }
 
-// A registry that asks for a login of another scope with each answer does not fill the
+// A registry that asks for a login of another scope with each response does not fill the
 // memory with tokens.
 func TestTokensAreBounded(t *testing.T) {
 	c := newClient(t, Options{}).login(session{host: "registry.test"})

@@ -85,10 +85,10 @@ func TestReferralToLoopback(t *testing.T) {
 // answer is refused.
 func TestProxyThatCompresses(t *testing.T) {
 	data := []byte(`{"layers":[]}`)
-	wanted := digest.FromBytes(data)
+	desired := digest.FromBytes(data)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		w.Header().Set("Content-Type", TypeManifest)
-		w.Header().Set("Docker-Content-Digest", wanted.String())
+		w.Header().Set("Docker-Content-Digest", desired.String())
 		if q.Method == http.MethodHead {
 			return // its length is not known before it was compressed
 		}
@@ -108,7 +108,7 @@ func TestProxyThatCompresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	r := Reference{Host: server.Listener.Addr().String(), Repository: "fleet/web", Digest: wanted.String()}
+	r := Reference{Host: server.Listener.Addr().String(), Repository: "fleet/web", Digest: desired.String()}
 	if m, err := c.FetchManifest(t.Context(), r, 1000); err != nil || string(m.Data) != string(data) {
 		t.Errorf("%q (%v)", m.Data, err)
 	}

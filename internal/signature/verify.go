@@ -92,7 +92,7 @@ func (k Keys) VerifyPayload(digest string, payload []byte, signature string) err
 	return aboutDigest(digest, signed.Critical.Image.Digest)
 }
 
-// The types of what a bundle says about an artifact.
+// The types of what a bundle reports about an artifact.
 const (
 	payloadInToto = "application/vnd.in-toto+json"
 	predicateSign = "https://sigstore.dev/cosign/sign/v1"

@@ -85,7 +85,7 @@ func (c *rawConn) Close() error {
 	return nil
 }
 
-// NewServer serves SPDY on a connection whose upgrade was answered. It passes each stream
+// NewServer serves SPDY on a connection whose upgrade was served. It passes each stream
 // that the client opens to accept, which must not block.
 func NewServer(conn net.Conn, buffered *bufio.Reader, protocol string, limits Limits,
 	accept func(httpstream.Stream)) *Conn {

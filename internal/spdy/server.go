@@ -31,8 +31,8 @@ func Negotiate(r *http.Request, supported ...string) (string, error) {
 		strings.Join(requested, ", "), httpstream.HeaderProtocolVersion, strings.Join(supported, ", "))
 }
 
-// Accept answers the request with the upgrade to a protocol that Negotiate returned, and
-// calls NewServer. After an error nothing can be answered any more.
+// Accept serves the request with the upgrade to a protocol that Negotiate returned, and
+// calls NewServer. After an error nothing can be served any more.
 func Accept(w http.ResponseWriter, protocol string, limits Limits, accept func(httpstream.Stream)) (*Conn, error) {
 	w.Header().Set(httpstream.HeaderConnection, httpstream.HeaderUpgrade)
 	w.Header().Set(httpstream.HeaderUpgrade, kspdy.HeaderSpdy31)
@@ -42,7 +42,7 @@ func Accept(w http.ResponseWriter, protocol string, limits Limits, accept func(h
 	if err != nil {
 		return nil, err
 	}
-	// The deadlines of the HTTP server are made for short answers.
+	// The deadlines of the HTTP server are made for short responses.
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		_ = conn.Close()
 		return nil, err

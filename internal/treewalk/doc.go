@@ -2,6 +2,6 @@
 // write to, and may be changing meanwhile.
 //
 // It owns the bounds of such a walk: no more descriptors and no more memory than a fixed depth takes, a check of the
-// context for each batch of entries, and, where the caller says so, a number of files. It reads directories by
+// context for each batch of entries, and, where the caller asks for it, a number of files. It reads directories by
 // descriptors. It never follows a link, crosses a mount point or changes anything.
 package treewalk

@@ -16,7 +16,7 @@ var (
 )
 
 // sourceError returns why an object of a source cannot be changed in the manifest directory; nil
-// if it can. declared says that a manifest of the directory declares it, faults are those of the
+// if it can. declared reports that a manifest of the directory declares it, faults are those of the
 // manifests there.
 func sourceError(ref manifest.ObjectRef, source manifest.Source, unit string, declared bool,
 	faults manifest.Faults) error {

@@ -58,12 +58,12 @@ func foldStringData(object, before, shown map[string]any) map[string]any {
 	return object
 }
 
-// placeValues returns the document of a Secret with the wanted values: those that it has as text
+// placeValues returns the document of a Secret with the desired values: those that it has as text
 // stay text.
-func placeValues(document, result, wanted map[string]any) map[string]any {
+func placeValues(document, result, desired map[string]any) map[string]any {
 	texts, ok := document["stringData"].(map[string]any)
-	values, valid := wanted["data"].(map[string]any)
-	if !ok || wanted["data"] != nil && !valid {
+	values, valid := desired["data"].(map[string]any)
+	if !ok || desired["data"] != nil && !valid {
 		return result
 	}
 	result = maps.Clone(result)

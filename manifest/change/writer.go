@@ -31,7 +31,7 @@ type Config struct {
 	Path string
 	Node string
 	Mode manifest.Mode
-	// Signed says that the daemon reads only signed manifests.
+	// Signed reports that the daemon reads only signed manifests.
 	Signed bool
 	// Config is what the daemon has read; nil in tests.
 	Config *manifest.PodConfig
@@ -176,11 +176,11 @@ func (w *Writer) update(ctx context.Context, ref manifest.ObjectRef, dryRun bool
 		if err != nil {
 			return result{}, err
 		}
-		var wanted map[string]any
-		if wanted, applied, err = u.View.Apply(&u.Patch, &d.Declared); err != nil {
+		var desired map[string]any
+		if desired, applied, err = u.View.Apply(&u.Patch, &d.Declared); err != nil {
 			return result{}, err
 		}
-		document, err := transfer(ref, d, wanted, u.Patch.Whole())
+		document, err := transfer(ref, d, desired, u.Patch.Whole())
 		if err != nil {
 			return result{}, err
 		}
@@ -204,29 +204,29 @@ func (w *Writer) update(ctx context.Context, ref manifest.ObjectRef, dryRun bool
 	return done, applied, err
 }
 
-// transfer returns the document that declares the wanted object.
-func transfer(ref manifest.ObjectRef, d declared, wanted map[string]any, whole bool) (map[string]any, error) {
+// transfer returns the document that declares the desired object.
+func transfer(ref manifest.ObjectRef, d declared, desired map[string]any, whole bool) (map[string]any, error) {
 	before := d.Object
 	if ref.Kind == manifest.KindSecret {
 		var shown map[string]any
 		if !whole {
 			shown, _ = d.Document["stringData"].(map[string]any)
 		}
-		wanted = foldStringData(wanted, before, shown)
+		desired = foldStringData(desired, before, shown)
 		before = maps.Clone(before)
 		delete(before, "stringData")
 	}
 	if before["immutable"] == true {
 		for _, key := range []string{"data", "binaryData", "immutable"} {
-			if !reflect.DeepEqual(before[key], wanted[key]) {
+			if !reflect.DeepEqual(before[key], desired[key]) {
 				return nil, manifest.Faults{{Unit: d.file, Object: ref.String(), Path: key, Problem: "must not change, since the " +
 					"object is immutable", Remedy: "delete the object and create it again"}}
 			}
 		}
 	}
-	result := objectpatch.Transfer(d.Document, declarable(before), declarable(wanted), manifest.ObjectType(ref.Kind))
+	result := objectpatch.Transfer(d.Document, declarable(before), declarable(desired), manifest.ObjectType(ref.Kind))
 	if ref.Kind == manifest.KindSecret {
-		result = placeValues(d.Document, result, wanted)
+		result = placeValues(d.Document, result, desired)
 	}
 	return result, nil
 }

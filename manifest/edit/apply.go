@@ -65,7 +65,7 @@ func (d *Directory) copy(path string, data []byte, docs []Document) ([]Change, e
 }
 
 // isCopied reports whether a manifest becomes a file as it is: each object is a document of its
-// own, so that it can be changed later, in the format that the name says.
+// own, so that it can be changed later, in the format that the name reports.
 func isCopied(name string, data []byte) bool {
 	parts, faults := manifest.Parts(name, data)
 	for _, p := range parts {

@@ -23,7 +23,7 @@ import (
 var ErrChanged = errors.New("has changed since it was read")
 
 // ErrKept is wrapped, next to ErrChanged, by errors after which a content that another writer
-// wrote is in a hidden file next to the manifest, as the error says. The user must look at it: the
+// wrote is in a hidden file next to the manifest, as the error reports. The user must look at it: the
 // change must not be tried again by a program.
 var ErrKept = errors.New("another writer's content was kept")
 

@@ -202,7 +202,7 @@ func TestSwapIsUndoneForALateChange(t *testing.T) {
 }
 
 // The content of another writer that cannot be put back stays in a file that no later change
-// removes, and the error says so.
+// removes, and the error reports it.
 func TestKeptContent(t *testing.T) {
 	dir := t.TempDir()
 	c := FileChange{Path: filepath.Join(dir, "a.yaml"), Before: []byte(counter("a", 1)), After: []byte(counter("a", 2))}

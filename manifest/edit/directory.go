@@ -49,7 +49,7 @@ type file struct {
 	parts         []manifest.Part
 	// faults are those of documents that cannot be decoded: what they declare is not known.
 	faults manifest.Faults
-	// secret says that the file gets a Secret.
+	// secret reports that the file gets a Secret.
 	secret bool
 }
 
@@ -315,7 +315,7 @@ func (d *Directory) add(doc Document, name string) (Change, error) {
 	return change, cmp.Or(d.check(doc), f.checkOthers(&before, doc.Ref))
 }
 
-// check confirms that the edited text declares the object as wanted.
+// check confirms that the edited text declares the object as desired.
 func (d *Directory) check(doc Document) error {
 	found, err := d.Find(doc.Ref)
 	if err == nil && !sameValue(found.Value, doc.Value) {

@@ -22,7 +22,7 @@ type Document struct {
 	comments []byte
 }
 
-// New returns a document with a decoded object. Its error says that the object has no kind or
+// New returns a document with a decoded object. Its error reports that the object has no kind or
 // no name.
 func New(value map[string]any) (Document, error) {
 	ref, ok := manifest.RefOf(value)

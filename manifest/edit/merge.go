@@ -9,7 +9,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// merge changes a YAML text to a wanted value line by line, so that the comments, the order and
+// merge changes a YAML text to a desired value line by line, so that the comments, the order and
 // the style of what stays are kept. It returns nil if it cannot, such as for text in flow style.
 //
 // The result is decoded again and compared: a wrong merge is a failed one.
@@ -84,10 +84,10 @@ func (m *merger) mapping(node *yaml.Node, have, want map[string]any, end int) bo
 			return false // a merge key, or one that is not a string
 		}
 		present[key.Value] = true
-		wanted, keep := want[key.Value]
+		desired, keep := want[key.Value]
 		switch {
-		case keep && sameValue(old, wanted):
-		case !m.pair(pair, old, wanted, keep):
+		case keep && sameValue(old, desired):
+		case !m.pair(pair, old, desired, keep):
 			m.edits = m.edits[:before]
 			return false
 		}
@@ -148,7 +148,7 @@ func (m *merger) value(node *yaml.Node, old, want any, last int) bool {
 	return m.scalar(node, want, last)
 }
 
-// sequence changes items of a sequence in block style that has as many items as are wanted.
+// sequence changes items of a sequence in block style that has as many items as are desired.
 func (m *merger) sequence(node *yaml.Node, old, want []any, last int) bool {
 	if !isBlock(node, yaml.SequenceNode) || len(old) != len(want) || len(node.Content) != len(old) {
 		return false

@@ -23,11 +23,11 @@ func SetEphemeralDefaults(list []v1.EphemeralContainer) {
 // CheckEphemeral returns everything that is wrong with the ephemeral containers that a pod is to
 // have: as the API server (v1.36) validates an update of pods/ephemeralcontainers, and what this
 // version does not support. The pod has its present ones, and both are defaulted.
-func CheckEphemeral(pod *v1.Pod, wanted []v1.EphemeralContainer) []FieldFault {
-	errs := validateEphemeral(pod, wanted)
+func CheckEphemeral(pod *v1.Pod, desired []v1.EphemeralContainer) []FieldFault {
+	errs := validateEphemeral(pod, desired)
 	list := field.NewPath("spec", "ephemeralContainers")
 	changed := *pod
-	changed.Spec.EphemeralContainers = wanted
+	changed.Spec.EphemeralContainers = desired
 	outer := newPathSet(errs)
 	for _, err := range UnsupportedBound(&changed) {
 		if strings.HasPrefix(err.Field, list.String()+"[") && !outer.contains(err.Field) {
@@ -41,7 +41,7 @@ func CheckEphemeral(pod *v1.Pod, wanted []v1.EphemeralContainer) []FieldFault {
 	return faults
 }
 
-func validateEphemeral(pod *v1.Pod, wanted []v1.EphemeralContainer) field.ErrorList {
+func validateEphemeral(pod *v1.Pod, desired []v1.EphemeralContainer) field.ErrorList {
 	v := &validator{meta: &pod.ObjectMeta, spec: &pod.Spec, volumes: map[string]*v1.VolumeSource{},
 		hostUsers: pod.Spec.HostUsers == nil || *pod.Spec.HostUsers}
 	for i := range pod.Spec.Volumes {
@@ -59,8 +59,8 @@ func validateEphemeral(pod *v1.Pod, wanted []v1.EphemeralContainer) field.ErrorL
 	for i := range pod.Spec.EphemeralContainers {
 		present[pod.Spec.EphemeralContainers[i].Name] = &pod.Spec.EphemeralContainers[i]
 	}
-	for i := range wanted {
-		c, path := &wanted[i], list.Index(i)
+	for i := range desired {
+		c, path := &desired[i], list.Index(i)
 		if names[c.Name] {
 			v.duplicate(path.Child("name"), c.Name,
 				"the containers of a pod need unique names, including those that were added before")

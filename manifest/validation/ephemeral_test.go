@@ -26,9 +26,9 @@ spec:
 	type container = v1.EphemeralContainer
 	for _, tc := range []struct {
 		name string
-		// change changes the container that is added; nil replaces the list with wanted.
-		change func(*container)
-		wanted []container
+		// change changes the container that is added; nil replaces the list with desired.
+		change  func(*container)
+		desired []container
 		// want are parts of the faults, each of which is named; none accepts.
 		want []string
 	}{
@@ -75,21 +75,21 @@ spec:
 			yes := true
 			c.SecurityContext = &v1.SecurityContext{Privileged: &yes}
 		}, want: []string{"[1].securityContext.privileged the sandbox of the pod was created without privileges"}},
-		{name: "removed", wanted: []container{},
+		{name: "removed", desired: []container{},
 			want: []string{"spec.ephemeralContainers ephemeral container first cannot be removed"}},
 		{name: "changed",
-			wanted: []container{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "first", Image: "alpine"}}},
-			want:   []string{"[0] ephemeral container first cannot be changed"}},
+			desired: []container{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "first", Image: "alpine"}}},
+			want:    []string{"[0] ephemeral container first cannot be changed"}},
 	} {
-		wanted := tc.wanted
+		desired := tc.desired
 		if tc.change != nil {
 			c := container{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger", Image: "busybox"}}
 			tc.change(&c)
-			wanted = []container{pod.Spec.EphemeralContainers[0], c}
+			desired = []container{pod.Spec.EphemeralContainers[0], c}
 		}
-		SetEphemeralDefaults(wanted)
+		SetEphemeralDefaults(desired)
 		var got []string
-		for _, f := range CheckEphemeral(pod, wanted) {
+		for _, f := range CheckEphemeral(pod, desired) {
 			got = append(got, f.Path+" "+f.Problem+"; "+f.Remedy)
 		}
 		if len(got) < len(tc.want) || len(tc.want) == 0 && len(got) > 0 || tc.name != "name of another" &&

@@ -17,7 +17,7 @@ type FieldFault struct {
 	// Path is the field path, such as spec.containers[0].image; empty for the
 	// object itself.
 	Path string
-	// Problem says what is wrong. Remedy says what would be right; it is empty
+	// Problem reports what is wrong. Remedy reports what would be right; it is empty
 	// if Problem already does.
 	Problem, Remedy string
 	// Lenient marks a fault that the caller's validation mode decides on.
@@ -158,7 +158,7 @@ func isInContainer(path string) bool {
 	return strings.HasPrefix(path, "spec.containers[") || strings.HasPrefix(path, "spec.initContainers[")
 }
 
-// faultOf phrases a validation error. The detail of the error says what would
+// faultOf phrases a validation error. The detail of the error reports what would
 // be right.
 func faultOf(err *field.Error) FieldFault {
 	fault := FieldFault{Path: err.Field, kind: err.Type, Remedy: withoutPattern(err.Detail)}

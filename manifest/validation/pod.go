@@ -17,7 +17,7 @@ import (
 
 // ValidatePod validates a defaulted pod as the API server (v1.36) does at its
 // creation and the kubelet when it reads it from a file. It returns every
-// error, each with a detail that says what would be right. The name and
+// error, each with a detail that reports what would be right. The name and
 // namespace are validated as they are in the manifest: an empty namespace is
 // valid, since it becomes "default".
 //
@@ -113,7 +113,7 @@ func (v *validator) notFound(path *field.Path, value any, detail string) {
 }
 
 // rules adds one error for each message of a validation function of
-// apimachinery, which says in words what would be right.
+// apimachinery, which reports in words what would be right.
 func (v *validator) rules(path *field.Path, value any, messages []string) {
 	for _, message := range messages {
 		v.invalid(path, value, message)

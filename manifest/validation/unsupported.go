@@ -19,7 +19,7 @@ func Unsupported(pod *v1.Pod) field.ErrorList {
 	return append(podVerdicts.check(nil, reflect.ValueOf(pod).Elem()), unsupportedValues(pod)...)
 }
 
-// verdict says whether this version supports a part of a pod. check is called
+// verdict reports whether this version supports a part of a pod. check is called
 // only for fields that are set.
 type verdict interface {
 	check(path *field.Path, value reflect.Value) field.ErrorList
@@ -109,7 +109,7 @@ type ignored string
 func (ignored) check(*field.Path, reflect.Value) field.ErrorList { return nil }
 
 // unsupported is the verdict on a field that a single node cannot support. Its
-// value is the error, which says why and what to do.
+// value is the error, which reports why and what to do.
 type unsupported string
 
 func (r unsupported) check(path *field.Path, _ reflect.Value) field.ErrorList {

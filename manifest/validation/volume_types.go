@@ -47,7 +47,7 @@ func driverTypes() structVerdict {
 	return all
 }
 
-// volumeTypeFault says what to do instead of a PersistentVolume of a type that is not supported.
+// volumeTypeFault reports what to do instead of a PersistentVolume of a type that is not supported.
 func volumeTypeFault(name string) string {
 	if driver := migratedTypes[name]; driver != "" {
 		return "has become the CSI driver " + driver +

@@ -37,7 +37,7 @@ type File[P any] struct {
 	*statefile.File[State[P]]
 	// BootID is the ID of the present boot, and Policy the policy under which the file is written.
 	BootID, Policy string
-	// Subject is what is assigned, for errors, such as CPUs. Lost says what happens if the file is
+	// Subject is what is assigned, for errors, such as CPUs. Lost reports what happens if the file is
 	// removed while pods run.
 	Subject, Lost string
 	// Unsaved is the log message of a write that failed.
@@ -52,7 +52,7 @@ func BootID(proc string) string {
 }
 
 // Read reads a file. One that is missing, or was written before the boot, has no assignments. The
-// error says what to do.
+// error reports what to do.
 func (f File[P]) Read() (*State[P], error) {
 	empty := &State[P]{Version: Version, Policy: f.Policy, BootID: f.BootID, Pods: map[types.UID]P{}}
 	s, err := f.Load()

@@ -117,9 +117,9 @@ func (c *Cgroups) Ensure(ctx context.Context, pod *v1.Pod, parent string) (strin
 		return "", err
 	}
 	place := podCgroup(c.root, pod)
-	wanted := c.driver.parent(place)
+	desired := c.driver.parent(place)
 	l := c.podLimits(pod)
-	if parent != "" && parent != wanted {
+	if parent != "" && parent != desired {
 		// It was created under another root or driver, and stays there.
 		if !isPodCgroup(parent, pod.UID) {
 			return "", fmt.Errorf("sandbox is in cgroup %q, which does not belong to the pod", parent)
@@ -127,9 +127,9 @@ func (c *Cgroups) Ensure(ctx context.Context, pod *v1.Pod, parent string) (strin
 		return parent, c.hierarchies.write(cgroupPath(parent), l)
 	}
 	// A pod is synced at least once a minute, mostly without a change.
-	values := fmt.Sprint(wanted, l)
+	values := fmt.Sprint(desired, l)
 	if c.applied[pod.UID] == values && isDirectory(c.hierarchies.directories(c.driver.path(place))[0]) {
-		return wanted, nil
+		return desired, nil
 	}
 	delete(c.applied, pod.UID)
 	if err := c.create(ctx, place, c.unprotected(place, l)); err != nil {
@@ -141,7 +141,7 @@ func (c *Cgroups) Ensure(ctx context.Context, pod *v1.Pod, parent string) (strin
 	} else {
 		delete(c.burstableRequests, pod.UID)
 	}
-	return wanted, errors.Join(c.setBurstableShares(ctx), c.reserveMemory(ctx, pod))
+	return desired, errors.Join(c.setBurstableShares(ctx), c.reserveMemory(ctx, pod))
 }
 
 // Fits returns an error for a pod that requests more than all pods may use.

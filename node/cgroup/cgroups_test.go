@@ -243,7 +243,7 @@ func TestOtherRoot(t *testing.T) {
 	}
 }
 
-// The runtime is asked for the driver until it answers.
+// The runtime is asked for the driver until it responds.
 func TestDriverIsAskedUntilItAnswers(t *testing.T) {
 	m := newMachine(t, true, limitingControllers...)
 	asked := 0

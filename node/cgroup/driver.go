@@ -13,7 +13,7 @@ type DriverSettings struct {
 }
 
 // Choose returns the driver that is set, else the one that the runtime reports, else the hint, else the usual one.
-// v2 says that the host has cgroup v2.
+// v2 reports that the host has cgroup v2.
 func (s DriverSettings) Choose(ctx context.Context, reported func(context.Context) (string, error), v2 bool) (Driver,
 	error) {
 	if s.Set != "" {

@@ -10,7 +10,7 @@ import (
 )
 
 // systemd is the cgroup driver of a private containerd where it is the init process, and cgroup v2 is in
-// use or the settings say systemd. Nothing lets it use the driver on a host without systemd.
+// use or the settings specify systemd. Nothing lets it use the driver on a host without systemd.
 func TestUsesSystemd(t *testing.T) {
 	booted := t.TempDir()
 	mountinfo := func(line string) string {
@@ -65,7 +65,7 @@ func TestDriverOfThePrivateContainerd(t *testing.T) {
 	}
 }
 
-// A runtime that reports no driver has the hint or the usual one; one that does not answer none yet.
+// A runtime that reports no driver has the hint or the usual one; one that does not respond none yet.
 func TestDriverThatIsNotReported(t *testing.T) {
 	none := func(context.Context) (string, error) { return "", nil }
 	if got, err := (DriverSettings{Hint: "systemd"}).Choose(t.Context(), none, false); err != nil || got != Systemd {

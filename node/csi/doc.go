@@ -3,7 +3,7 @@
 // It owns which drivers are registered, the directories in which their volumes are staged and
 // published, and the record of these volumes on the disk. A volume is recorded before its driver
 // is called, so that it is unpublished and unstaged even if its pod's manifest is gone and the
-// daemon was killed in between. It reads the mount table, and what drivers answer.
+// daemon was killed in between. It reads the mount table, and what drivers respond.
 //
 // Calls go one way: the supervisor hands a volume down as plain values (internal/csivolume) and gets a path or an
 // error; what changes later is a wake-up (Changed, Subscribe), after which the pods and the cluster read it.

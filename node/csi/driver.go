@@ -13,8 +13,8 @@ import (
 	"github.com/podstead/podstead/node/plugins"
 )
 
-// maxAnswer limits the answers of drivers, in bytes.
-const maxAnswer = 1 << 20
+// maxResponse limits the responses of drivers, in bytes.
+const maxResponse = 1 << 20
 
 // driver is a driver that has registered.
 type driver struct {
@@ -28,26 +28,26 @@ type driver struct {
 
 // connect connects to a driver, and asks for its node ID and its capabilities.
 func connect(ctx context.Context, p plugins.Plugin, timeout time.Duration) (*driver, error) {
-	conn, err := plugins.Dial(p.Endpoint, maxAnswer, time.Second)
+	conn, err := plugins.Dial(p.Endpoint, maxResponse, time.Second)
 	if err != nil {
 		return nil, err
 	}
 	d := &driver{name: p.Name, socket: p.Endpoint, conn: conn, timeout: timeout}
 	var info infoResponse
-	var answer capabilitiesResponse
+	var response capabilitiesResponse
 	// A registrar may register before the driver serves.
 	err = d.call(ctx, "NodeGetInfo", &empty{}, &info, grpc.WaitForReady(true))
 	if err == nil && info.nodeID == "" {
 		err = fmt.Errorf("CSI driver %s: NodeGetInfo returned no node_id", p.Name)
 	}
 	if err == nil {
-		err = d.call(ctx, "NodeGetCapabilities", &empty{}, &answer)
+		err = d.call(ctx, "NodeGetCapabilities", &empty{}, &response)
 	}
 	if err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
-	d.capabilities, d.info = answer.capabilities, &info
+	d.capabilities, d.info = response.capabilities, &info
 	return d, nil
 }
 

@@ -20,7 +20,7 @@ const (
 // at once. It is guarded by the mutex.
 type expansion struct {
 	bytes int64
-	// done is closed when the driver has answered. left: no sync of a pod waits for that.
+	// done is closed when the driver has responded. left: no sync of a pod waits for that.
 	done chan struct{}
 	left bool
 	// expanded: the driver has expanded the volume, and Expand has not reported it yet. Else err is why it has not.
@@ -36,7 +36,7 @@ type expansion struct {
 // whether it has done so since the last call. The driver is not called for a capacity that the volume has
 // already, nor if it has nothing to do on the node, nor soon after it has failed; the pod is synced when it
 // can be called again. The error is csivolume.ErrExpanding if the driver takes its time, which delays nothing else of
-// the pod: it is synced when the driver has answered. The error is csivolume.ErrInfeasible if the driver refuses
+// the pod: it is synced when the driver has responded. The error is csivolume.ErrInfeasible if the driver refuses
 // the expansion for good.
 func (m *Manager) Expand(ctx context.Context, v *csivolume.Volume, bytes int64) (expanded bool, err error) {
 	r, p := m.publishedFor(v)
@@ -162,14 +162,14 @@ func (m *Manager) beginExpansion(r *record, bytes int64) *expansion {
 	return e
 }
 
-// leaveExpansion lets the pod be synced when the driver has answered.
+// leaveExpansion lets the pod be synced when the driver has responded.
 func (m *Manager) leaveExpansion(e *expansion) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.left = true
 }
 
-// endExpansion records how the driver has answered, and lets the pod be synced.
+// endExpansion records how the driver has responded, and lets the pod be synced.
 func (m *Manager) endExpansion(v *csivolume.Volume, r *record, e *expansion, failure error) {
 	if failure == nil {
 		// Without the record the driver is called again after a restart, which changes nothing.

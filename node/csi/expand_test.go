@@ -138,8 +138,8 @@ func (h *harness) mustChange(pod types.UID) {
 	}
 }
 
-// A driver that does not answer delays the sync of a pod for a moment only, and is not called a second time. The pod
-// is synced when it has answered.
+// A driver that does not respond delays the sync of a pod for a moment only, and is not called a second time. The pod
+// is synced when it has responded.
 func TestExpandTakesLong(t *testing.T) {
 	for _, failure := range []error{nil, status.Error(codes.Internal, "busy")} {
 		h := newHarness(t)
@@ -148,8 +148,8 @@ func TestExpandTakesLong(t *testing.T) {
 		h.register("a.example.com")
 		v := volumeOf("a.example.com", "v", "one")
 		h.mustPublish(v)
-		answer := make(chan struct{})
-		h.hang["a.example.com NodeExpandVolume"] = answer
+		response := make(chan struct{})
+		h.hang["a.example.com NodeExpandVolume"] = response
 		if failure != nil {
 			h.fail["NodeExpandVolume"] = failure
 		}
@@ -166,7 +166,7 @@ func TestExpandTakesLong(t *testing.T) {
 			t.Error("the pod is to be synced before the driver has answered")
 		default:
 		}
-		close(answer)
+		close(response)
 		h.mustChange("one")
 		expanded, err := h.Expand(t.Context(), v, 200)
 		if expanded != (failure == nil) || (err == nil) != (failure == nil) {

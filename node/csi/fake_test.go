@@ -105,11 +105,11 @@ func (h *harness) register(name string) (deregister func()) {
 				return err
 			}
 			full, _ := grpc.MethodFromServerStream(stream)
-			answer, err := h.serve(name, path.Base(full), fieldsOf(request))
+			response, err := h.serve(name, path.Base(full), fieldsOf(request))
 			if err != nil {
 				return err
 			}
-			return stream.SendMsg(&answer)
+			return stream.SendMsg(&response)
 		}))
 	go func() { _ = server.Serve(listener) }()
 	h.t.Cleanup(func() {
@@ -123,7 +123,7 @@ func (h *harness) register(name string) (deregister func()) {
 	return deregister
 }
 
-// serve answers a call as a driver that mounts at the paths that it gets.
+// serve serves a call as a driver that mounts at the paths that it gets.
 func (h *harness) serve(driver, method string, request map[int]string) ([]byte, error) {
 	h.mu.Lock()
 	hang := h.hang[driver+" "+method]
@@ -160,11 +160,11 @@ func (h *harness) serve(driver, method string, request map[int]string) ([]byte, 
 	if err := h.fail[method]; err != nil {
 		return nil, err
 	}
-	answer, err := h.act(method, id, request)
+	response, err := h.act(method, id, request)
 	if err == nil && h.point() {
 		err = status.Error(codes.Unavailable, "killed after the call")
 	}
-	return answer, err
+	return response, err
 }
 
 func (h *harness) act(method, id string, request map[int]string) ([]byte, error) {

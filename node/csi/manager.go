@@ -57,7 +57,7 @@ type Manager struct {
 	// mu is never held during a call to a driver or a write.
 	mu      sync.Mutex
 	drivers map[string]*driver
-	// disabled says why no driver can register.
+	// disabled reports why no driver can register.
 	disabled error
 	// state is nil until it is read. unreadableSince is when that first failed; zero if it did not.
 	state           *state

@@ -337,13 +337,13 @@ func TestUsage(t *testing.T) {
 		}
 		return f
 	}
-	var condition, answer fields
+	var condition, response fields
 	condition.boolean(1, true)
 	condition.text(2, "disk is failing")
-	answer.bytes(1, amount(1, 3, 2, unitBytes))
-	answer.bytes(1, amount(10, 30, 20, unitInodes))
-	answer.bytes(2, condition)
-	h.usage = answer
+	response.bytes(1, amount(1, 3, 2, unitBytes))
+	response.bytes(1, amount(10, 30, 20, unitInodes))
+	response.bytes(2, condition)
+	h.usage = response
 	got, err := h.Usage(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)

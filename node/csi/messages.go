@@ -39,7 +39,7 @@ func accessModeOf(mode v1.PersistentVolumeAccessMode, distinguishes bool) access
 	return 7 // SINGLE_NODE_MULTI_WRITER
 }
 
-// volumeCapability says how a volume is used.
+// volumeCapability reports how a volume is used.
 type volumeCapability struct {
 	fsType     string
 	mountFlags []string

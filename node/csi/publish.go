@@ -17,7 +17,7 @@ import (
 
 // Publish stages and publishes a volume for a pod, and returns the path of the volume. It can be
 // repeated: what is published already and still mounted is left alone, and its driver is not
-// called. The error names the driver and says what to do.
+// called. The error names the driver and reports what to do.
 func (m *Manager) Publish(ctx context.Context, v *csivolume.Volume) (path string, err error) {
 	target, err := m.targetPath(v)
 	if err != nil {
@@ -128,7 +128,7 @@ func (p *publication) record(target string) error {
 	})
 }
 
-// capability says how a pod uses a volume.
+// capability reports how a pod uses a volume.
 func (d *driver) capability(v *csivolume.Volume) volumeCapability {
 	if v.Block {
 		return volumeCapability{block: true, mode: accessModeOf(v.AccessMode, d.capabilities[capabilityWriters])}

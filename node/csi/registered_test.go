@@ -10,15 +10,15 @@ import (
 
 // NodeGetInfo's answer, byte by byte: node ID, number of volumes, topology.
 func TestNodeInfo(t *testing.T) {
-	var entry, topology, answer fields
+	var entry, topology, response fields
 	entry.text(1, "zone")
 	entry.text(2, "a")
 	topology.bytes(1, entry)
-	answer.text(1, "n1")
-	answer.number(2, 8)
-	answer.bytes(3, topology)
+	response.text(1, "n1")
+	response.number(2, 8)
+	response.bytes(3, topology)
 	var info infoResponse
-	if err := info.decode(answer); err != nil || info.nodeID != "n1" || info.maxVolumes != 8 ||
+	if err := info.decode(response); err != nil || info.nodeID != "n1" || info.maxVolumes != 8 ||
 		!maps.Equal(info.topology, map[string]string{"zone": "a"}) {
 		t.Errorf("%+v, %v", info, err)
 	}

@@ -30,7 +30,7 @@ func testGroup() int64 {
 	return int64(os.Getegid())
 }
 
-// A driver gets what the controller says that has attached the volume, and what it wants to know of the pod only
+// A driver gets what the controller reports that has attached the volume, and what it wants to know of the pod only
 // when it publishes the volume.
 func TestContextOfVolume(t *testing.T) {
 	h := newHarness(t)

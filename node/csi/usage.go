@@ -23,18 +23,18 @@ func (m *Manager) Usage(ctx context.Context, path string) (*usage.ClaimVolume, e
 	if err != nil || !d.capabilities[capabilityStats] {
 		return nil, err
 	}
-	answer := statsResponse{usage: usage.ClaimVolume{Filesystem: usage.Filesystem{At: time.Now()}}}
+	response := statsResponse{usage: usage.ClaimVolume{Filesystem: usage.Filesystem{At: time.Now()}}}
 	if err := d.call(ctx, "NodeGetVolumeStats", &statsRequest{volumeID: r.Handle, path: path, stagingPath: r.StagingPath},
-		&answer); err != nil {
+		&response); err != nil {
 		return nil, fmt.Errorf("failed to read the usage of volume %s: %w", r.Handle, err)
 	}
 	if !d.capabilities[capabilityCondition] {
-		answer.usage.Condition = nil
+		response.usage.Condition = nil
 	}
-	if !answer.hasBytes {
+	if !response.hasBytes {
 		return nil, nil // measured like another volume
 	}
-	return &answer.usage, nil
+	return &response.usage, nil
 }
 
 // publishedAt returns a copy of the record of the volume that is published at a path; nil if there is none.

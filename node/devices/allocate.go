@@ -31,7 +31,7 @@ func (m *Manager) Allocate(ctx context.Context, pod *v1.Pod) error {
 	err := m.askPlugins(ctx, pod, p, list, plugins)
 	if err == nil {
 		m.mu.Lock()
-		p.answered = true
+		p.responded = true
 		m.mu.Unlock()
 		err = m.save()
 	}

@@ -97,7 +97,7 @@ func (m *Manager) snapshot() checkpoint {
 		}
 	}
 	for uid, p := range m.pods {
-		if p.tentative && !p.answered {
+		if p.tentative && !p.responded {
 			continue
 		}
 		saved := checkpointPod{UID: uid, Name: p.name}

@@ -14,10 +14,10 @@ import (
 // idSet are IDs of devices of one resource.
 type idSet map[string]bool
 
-// wanted returns how many different devices a pod needs, by resource: init containers run one
+// desired returns how many different devices a pod needs, by resource: init containers run one
 // after the other and their devices are used again, next to those of the sidecars that started
 // before them.
-func wanted(pod *v1.Pod) map[v1.ResourceName]int64 {
+func desired(pod *v1.Pod) map[v1.ResourceName]int64 {
 	running, peak := map[v1.ResourceName]int64{}, map[v1.ResourceName]int64{}
 	raise := func(to map[v1.ResourceName]int64) {
 		for name, n := range to {

@@ -145,7 +145,7 @@ func variable(name v1.ResourceName) string {
 }
 
 // isLocal reports whether an allocation is of a local device: with another one, made when the
-// resource was a plugin's, the container keeps what the plugin had answered.
+// resource was a plugin's, the container keeps what the plugin had responded.
 func (r *deviceResource) isLocal(a *allocation) bool {
 	if r == nil || r.local == nil {
 		return false

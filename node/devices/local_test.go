@@ -196,7 +196,7 @@ func TestLocalRestart(t *testing.T) {
 	wantUnavailable(t, n.Check(pod("new", 1)), 1, 0, "no device plugin has registered")
 }
 
-// A resource of a plugin becomes one of local devices: what has it keeps what the plugin answered.
+// A resource of a plugin becomes one of local devices: what has it keeps what the plugin responded.
 func TestLocalInsteadOfPlugin(t *testing.T) {
 	n := newNode(t)
 	n.plugin(deviceplugin.Options{Devices: []string{"a"},

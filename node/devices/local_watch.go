@@ -99,13 +99,13 @@ func (w hotPlugWatches) set(events *os.File, dirs []string) (err error) {
 	}
 	var fault error
 	err = raw.Control(func(fd uintptr) {
-		wanted := map[int]bool{}
+		desired := map[int]bool{}
 		for _, dir := range dirs {
 			// The one that was watched before is the same watch; a new directory at its path another.
 			wd, err := unix.InotifyAddWatch(int(fd), dir, hotPlugEvents)
 			switch err {
 			case nil:
-				wanted[wd] = true
+				desired[wd] = true
 			case unix.ENOENT, unix.ENOTDIR:
 			case unix.ENOSPC:
 				fault = fmt.Errorf("inotify_add_watch %s: %w; raise fs.inotify.max_user_watches", dir, err)
@@ -114,12 +114,12 @@ func (w hotPlugWatches) set(events *os.File, dirs []string) (err error) {
 			}
 		}
 		for wd := range w {
-			if !wanted[wd] {
+			if !desired[wd] {
 				_, _ = unix.InotifyRmWatch(int(fd), uint32(wd)) // it may be gone with its directory
 			}
 		}
 		clear(w)
-		maps.Copy(w, wanted)
+		maps.Copy(w, desired)
 	})
 	if fault != nil {
 		return fault

@@ -148,13 +148,13 @@ type podDevices struct {
 	// name is the pod's, as namespace/name.
 	name       string
 	containers map[string]map[v1.ResourceName]*allocation
-	// tentative: plugins are being asked, and nothing is saved yet. answered: all of them have
-	// answered.
-	tentative, answered bool
+	// tentative: plugins are being asked, and nothing is saved yet. responded: all of them have
+	// responded.
+	tentative, responded bool
 }
 
 // allocation is what a container has of one resource: the IDs of devices, and what the plugin
-// says they add to the container.
+// reports they add to the container.
 type allocation struct {
 	ids      []string
 	assigned device.Assignment

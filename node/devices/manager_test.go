@@ -171,7 +171,7 @@ func wantUnavailable(t *testing.T, u *device.Unavailable, requested, available i
 	}
 }
 
-// A container gets what the plugin answers, and a pod waits for what another one has.
+// A container gets what the plugin responds, and a pod waits for what another one has.
 func TestAllocate(t *testing.T) {
 	n := newNode(t)
 	wantUnavailable(t, n.Check(pod("early", 1)), 1, 0, "no device plugin has registered",
@@ -294,12 +294,12 @@ func TestCheckpointLost(t *testing.T) {
 // What was allocated and not saved when podstead was killed is free: nothing runs with it.
 func TestKilledBeforeTheCheckpoint(t *testing.T) {
 	n := newNode(t)
-	asked, answer := make(chan struct{}), make(chan struct{})
+	asked, response := make(chan struct{}), make(chan struct{})
 	n.plugin(deviceplugin.Options{Devices: []string{"a"},
 		Allocate: func(ctx context.Context, _ []string) (*pluginapi.ContainerAllocateResponse, error) {
 			select {
 			case asked <- struct{}{}:
-				<-answer
+				<-response
 			default:
 			}
 			return &pluginapi.ContainerAllocateResponse{}, nil
@@ -315,7 +315,7 @@ func TestKilledBeforeTheCheckpoint(t *testing.T) {
 	if err := <-failed; err == nil {
 		t.Fatal("Allocate succeeded without an answer")
 	}
-	close(answer)
+	close(response)
 	n.start()
 	n.awaitAllocatable(1)
 	n.allocate(pod("other", 1))
@@ -391,7 +391,7 @@ func TestHealth(t *testing.T) {
 	wantUnavailable(t, n.Check(pod("last", 1)), 1, 0, "is not connected")
 }
 
-// A device that becomes unhealthy while the plugin is asked for it: the plugin says no, and the
+// A device that becomes unhealthy while the plugin is asked for it: the plugin reports no, and the
 // pod waits for another device.
 func TestUnhealthyDuringStart(t *testing.T) {
 	n := newNode(t)

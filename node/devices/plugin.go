@@ -19,8 +19,8 @@ import (
 	"github.com/podstead/podstead/node/plugins"
 )
 
-// maxAnswer limits the answers of plugins, in bytes.
-const maxAnswer = 16 << 20
+// maxResponse limits the responses of plugins, in bytes.
+const maxResponse = 16 << 20
 
 // plugin is one connection to a device plugin.
 type plugin struct {
@@ -41,7 +41,7 @@ type plugin struct {
 }
 
 func dialPlugin(name v1.ResourceName, socket string) (*plugin, error) {
-	conn, err := plugins.Dial(socket, maxAnswer, time.Second)
+	conn, err := plugins.Dial(socket, maxResponse, time.Second)
 	if err != nil {
 		return nil, err
 	}
@@ -126,32 +126,32 @@ func (p *plugin) preferred(ctx context.Context, available, must []string, count 
 	error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	answer, err := p.client.GetPreferredAllocation(ctx,
+	response, err := p.client.GetPreferredAllocation(ctx,
 		&pluginapi.PreferredAllocationRequest{ContainerRequests: []*pluginapi.ContainerPreferredAllocationRequest{
 			{AvailableDeviceIDs: available, MustIncludeDeviceIDs: must, AllocationSize: int32(count)},
 		}})
 	if err != nil {
 		return nil, p.fault(err, timeout)
 	}
-	if len(answer.GetContainerResponses()) == 0 {
+	if len(response.GetContainerResponses()) == 0 {
 		return nil, nil
 	}
-	return answer.GetContainerResponses()[0].GetDeviceIDs(), nil
+	return response.GetContainerResponses()[0].GetDeviceIDs(), nil
 }
 
 // allocate lets the plugin prepare devices for a container.
 func (p *plugin) allocate(ctx context.Context, ids []string, timeout time.Duration) (device.Assignment, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	answer, err := p.client.Allocate(ctx,
+	response, err := p.client.Allocate(ctx,
 		&pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{{DevicesIds: ids}}})
 	if err != nil {
 		return device.Assignment{}, p.fault(err, timeout)
 	}
-	if n := len(answer.GetContainerResponses()); n != 1 {
+	if n := len(response.GetContainerResponses()); n != 1 {
 		return device.Assignment{}, fmt.Errorf("the device plugin at %s answered for %d containers, not for 1", p.socket, n)
 	}
-	return assignment(answer.GetContainerResponses()[0])
+	return assignment(response.GetContainerResponses()[0])
 }
 
 // prepare lets the plugin prepare the devices of a container that is about to start.
@@ -185,7 +185,7 @@ func plain(err error) string {
 	return status.Convert(err).Message()
 }
 
-// assignment returns an answer in podstead's form. A relative path, or a device with other
+// assignment returns a response in podstead's form. A relative path, or a device with other
 // permissions than r, w and m, is an error: the runtime would fail with less to say.
 func assignment(r *pluginapi.ContainerAllocateResponse) (device.Assignment, error) {
 	a := device.Assignment{Env: r.GetEnvs(), Annotations: r.GetAnnotations()}

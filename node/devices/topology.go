@@ -25,7 +25,7 @@ func (m *Manager) SetAffinity(near func(uid types.UID, container string, nodes [
 }
 
 // nodesOf returns the NUMA nodes of a device that its plugin reports. Numbers that no node has, such
-// as the -1 with which the kernel says that there is none, are left out.
+// as the -1 with which the kernel reports that there is none, are left out.
 func nodesOf(d *pluginapi.Device) (nodes []int) {
 	for _, node := range d.GetTopology().GetNodes() {
 		if id := node.GetID(); id >= 0 && id <= topology.MaxNode {
@@ -92,7 +92,7 @@ func (m *Manager) NUMANodes(name v1.ResourceName, id string) []int {
 }
 
 // Requests returns how many devices a pod needs at the same time, by resource.
-func (m *Manager) Requests(pod *v1.Pod) map[v1.ResourceName]int64 { return wanted(pod) }
+func (m *Manager) Requests(pod *v1.Pod) map[v1.ResourceName]int64 { return desired(pod) }
 
 // Holds reports whether a pod has devices.
 func (m *Manager) Holds(uid types.UID) bool {

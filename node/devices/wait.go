@@ -39,7 +39,7 @@ func (m *Manager) Check(pod *v1.Pod) *device.Unavailable {
 	return m.check(pod)
 }
 
-// Preview is Check for a pod that is not wanted yet, as if the pod that it replaces had ended. It
+// Preview is Check for a pod that is not desired yet, as if the pod that it replaces had ended. It
 // does not make the pod wait.
 func (m *Manager) Preview(pod *v1.Pod, replaced types.UID) *device.Unavailable {
 	m.mu.Lock()
@@ -67,7 +67,7 @@ func (m *Manager) newWaiter(pod *v1.Pod, wants map[v1.ResourceName]int64, since 
 // known returns what a pod needs of the resources that count for it. For a pod of an API server
 // those that no plugin has ever registered are left to the scheduler, as at the kubelet.
 func (m *Manager) known(pod *v1.Pod) map[v1.ResourceName]int64 {
-	wants := wanted(pod)
+	wants := desired(pod)
 	if podinfo.PolicyOf(pod).UnknownResourcesAreFree {
 		maps.DeleteFunc(wants, func(name v1.ResourceName, _ int64) bool { return m.resources[name] == nil })
 	}

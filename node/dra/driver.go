@@ -23,8 +23,8 @@ var services = []struct{ version, path string }{
 	{"v1beta1.DRAPlugin", "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/"},
 }
 
-// maxAnswer limits the answers of drivers, in bytes.
-const maxAnswer = 4 << 20
+// maxResponse limits the responses of drivers, in bytes.
+const maxResponse = 4 << 20
 
 // maxReconnectDelay is between two attempts to reach a driver that has died and left its socket, as at the kubelet.
 // A call ends the delay.
@@ -53,18 +53,18 @@ func newDriver(p plugins.Plugin) (*driver, error) {
 			drapb.DRAPluginService)
 	}
 	var err error
-	d.conn, err = plugins.Dial(p.Endpoint, maxAnswer, maxReconnectDelay)
+	d.conn, err = plugins.Dial(p.Endpoint, maxResponse, maxReconnectDelay)
 	return d, err
 }
 
 // prepare lets the driver prepare a claim.
 func (d *driver) prepare(ctx context.Context, c *drapb.Claim, timeout time.Duration) ([]device, error) {
-	answer := &drapb.NodePrepareResourcesResponse{}
-	if err := d.call(ctx, "NodePrepareResources", &drapb.NodePrepareResourcesRequest{Claims: []*drapb.Claim{c}}, answer,
+	response := &drapb.NodePrepareResourcesResponse{}
+	if err := d.call(ctx, "NodePrepareResources", &drapb.NodePrepareResourcesRequest{Claims: []*drapb.Claim{c}}, response,
 		timeout); err != nil {
 		return nil, err
 	}
-	result, ok := answer.GetClaims()[c.GetUid()]
+	result, ok := response.GetClaims()[c.GetUid()]
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("the DRA driver %s did not answer for ResourceClaim %s in NodePrepareResources", d.name,
@@ -85,12 +85,12 @@ func (d *driver) prepare(ctx context.Context, c *drapb.Claim, timeout time.Durat
 
 // unprepare lets the driver undo prepare.
 func (d *driver) unprepare(ctx context.Context, c *drapb.Claim, timeout time.Duration) error {
-	answer := &drapb.NodeUnprepareResourcesResponse{}
+	response := &drapb.NodeUnprepareResourcesResponse{}
 	if err := d.call(ctx, "NodeUnprepareResources", &drapb.NodeUnprepareResourcesRequest{Claims: []*drapb.Claim{c}},
-		answer, timeout); err != nil {
+		response, timeout); err != nil {
 		return err
 	}
-	result, ok := answer.GetClaims()[c.GetUid()]
+	result, ok := response.GetClaims()[c.GetUid()]
 	switch {
 	case !ok:
 		return fmt.Errorf("the DRA driver %s did not answer for ResourceClaim %s in NodeUnprepareResources", d.name,
@@ -102,14 +102,14 @@ func (d *driver) unprepare(ctx context.Context, c *drapb.Claim, timeout time.Dur
 	return nil
 }
 
-func (d *driver) call(ctx context.Context, name string, request, answer any, timeout time.Duration) error {
+func (d *driver) call(ctx context.Context, name string, request, response any, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if d.conn.GetState() == connectivity.TransientFailure {
 		// The call fails without an attempt to connect. The pod is synced again once there is a connection.
 		d.conn.ResetConnectBackoff()
 	}
-	err := d.conn.Invoke(ctx, d.path+name, request, answer)
+	err := d.conn.Invoke(ctx, d.path+name, request, response)
 	switch {
 	case err == nil:
 		return nil

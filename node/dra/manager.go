@@ -163,16 +163,16 @@ func (m *Manager) setWaiting(uid types.UID, waits bool) {
 	}
 }
 
-// Devices returns the devices that a container has from claims. The error says that one of them is
+// Devices returns the devices that a container has from claims. The error reports that one of them is
 // not prepared.
 func (m *Manager) Devices(pod *v1.Pod, c *v1.Container) (list []internaldevice.Prepared, err error) {
-	wanted, err := internaldevice.ContainerClaims(pod, c)
-	if err != nil || len(wanted) == 0 {
+	desired, err := internaldevice.ContainerClaims(pod, c)
+	if err != nil || len(desired) == 0 {
 		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, w := range wanted {
+	for _, w := range desired {
 		known := m.claims[types.NamespacedName{Namespace: pod.Namespace, Name: w.Name}]
 		if known == nil || !known.pods[pod.UID] {
 			return nil, notPrepared(pod.Namespace, w.Name)

@@ -37,7 +37,7 @@ type fakeDriver struct {
 	// prepared are the UIDs of the prepared claims; calls has each call.
 	prepared map[string]bool
 	calls    []string
-	// fault is the error for a claim, skips leaves it out of the answers, hang holds the calls until it
+	// fault is the error for a claim, skips leaves it out of the responses, hang holds the calls until it
 	// is closed. onPrepare is called in NodePrepareResources.
 	fault     string
 	skips     bool
@@ -100,7 +100,7 @@ func (f *fakeDriver) NodePrepareResources(ctx context.Context,
 	if f.onPrepare != nil {
 		f.onPrepare()
 	}
-	answer := &drapb.NodePrepareResourcesResponse{Claims: map[string]*drapb.NodePrepareResourceResponse{}}
+	response := &drapb.NodePrepareResourcesResponse{Claims: map[string]*drapb.NodePrepareResourceResponse{}}
 	for _, c := range req.Claims {
 		if f.skips {
 			continue
@@ -115,9 +115,9 @@ func (f *fakeDriver) NodePrepareResources(ctx context.Context,
 				})
 			}
 		}
-		answer.Claims[c.Uid] = r
+		response.Claims[c.Uid] = r
 	}
-	return answer, nil
+	return response, nil
 }
 
 func (f *fakeDriver) NodeUnprepareResources(ctx context.Context,
@@ -127,17 +127,17 @@ func (f *fakeDriver) NodeUnprepareResources(ctx context.Context,
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	answer := &drapb.NodeUnprepareResourcesResponse{Claims: map[string]*drapb.NodeUnprepareResourceResponse{}}
+	response := &drapb.NodeUnprepareResourcesResponse{Claims: map[string]*drapb.NodeUnprepareResourceResponse{}}
 	for _, c := range req.Claims {
 		if f.skips {
 			continue
 		}
-		answer.Claims[c.Uid] = &drapb.NodeUnprepareResourceResponse{Error: f.fault}
+		response.Claims[c.Uid] = &drapb.NodeUnprepareResourceResponse{Error: f.fault}
 		if f.fault == "" {
 			delete(f.prepared, c.Uid)
 		}
 	}
-	return answer, nil
+	return response, nil
 }
 
 func (f *fakeDriver) set(change func()) {
@@ -161,7 +161,7 @@ func (f *fakeDriver) has(uid string) bool {
 	return f.prepared[uid]
 }
 
-// betaDriver serves v1beta1, whose answers have one device.
+// betaDriver serves v1beta1, whose responds have one device.
 type betaDriver struct {
 	drapbbeta.UnimplementedDRAPluginServer
 	f *fakeDriver

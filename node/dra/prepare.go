@@ -56,19 +56,19 @@ func (m *Manager) prepare(ctx context.Context, pod *v1.Pod) error {
 
 // find returns a claim that the pod may use. One that the pod has already needs no request to the API
 // server: its allocation does not change while it is reserved for the pod.
-func (m *Manager) find(ctx context.Context, pod *v1.Pod, wanted internaldevice.PodClaim) (*claim, error) {
-	key := types.NamespacedName{Namespace: pod.Namespace, Name: wanted.Name}
+func (m *Manager) find(ctx context.Context, pod *v1.Pod, desired internaldevice.PodClaim) (*claim, error) {
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: desired.Name}
 	if known := m.claimOf(key, pod.UID); known != nil {
 		return known, nil
 	}
 	if m.options.Claims == nil {
-		return nil, fmt.Errorf("failed to get ResourceClaim %s: this node has not joined a cluster", wanted.Name)
+		return nil, fmt.Errorf("failed to get ResourceClaim %s: this node has not joined a cluster", desired.Name)
 	}
 	got, err := m.options.Claims.ResourceClaim(ctx, key.Namespace, key.Name)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("failed to get ResourceClaim %s: %w", key.Name, err)
-	case wanted.Owned && got.Owner != pod.UID:
+	case desired.Owned && got.Owner != pod.UID:
 		return nil, fmt.Errorf("ResourceClaim %s was not created for the pod; delete the claim, so that the resourceclaim "+
 			"controller creates the pod's", key.Name)
 	case !got.Allocated:
@@ -92,16 +92,16 @@ func (m *Manager) claimOf(key types.NamespacedName, uid types.UID) *claim {
 }
 
 // reference adds a pod to the users of a claim, and returns the claim of the state with its lock held.
-func (m *Manager) reference(ctx context.Context, uid types.UID, wanted *claim) (*claim, error) {
+func (m *Manager) reference(ctx context.Context, uid types.UID, desired *claim) (*claim, error) {
 	for {
 		m.mu.Lock()
-		known := m.claims[wanted.key]
+		known := m.claims[desired.key]
 		if known == nil {
-			known = newClaim(wanted.key, wanted.uid, wanted.drivers)
+			known = newClaim(desired.key, desired.uid, desired.drivers)
 			m.claims[known.key] = known
 		}
 		m.mu.Unlock()
-		if known.uid != wanted.uid {
+		if known.uid != desired.uid {
 			return nil, fmt.Errorf("another ResourceClaim %s with the UID %s is still prepared, for a pod that has not ended; "+
 				"the pod waits for its end", known.key.Name, known.uid)
 		}
@@ -134,8 +134,8 @@ func (m *Manager) dropUnused(c *claim) {
 
 // prepareClaim lets the drivers of a claim prepare it, if they have not done so since the daemon
 // started.
-func (m *Manager) prepareClaim(ctx context.Context, uid types.UID, wanted *claim) error {
-	c, err := m.reference(ctx, uid, wanted)
+func (m *Manager) prepareClaim(ctx context.Context, uid types.UID, desired *claim) error {
+	c, err := m.reference(ctx, uid, desired)
 	if err != nil {
 		return err
 	}

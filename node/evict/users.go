@@ -77,7 +77,7 @@ func (e *Evictor) diskUsers(ctx context.Context, t *Threshold, least int64, usag
 	return strings.Join(texts, ", ")
 }
 
-// filledBy says what fills a disk, by the users that diskUsers names.
+// filledBy reports what fills a disk, by the users that diskUsers names.
 func filledBy(users string) string {
 	if users == "" {
 		return "other files fill the disk"

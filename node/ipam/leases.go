@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Directory is where host-local keeps its reservations unless a CNI configuration says
+// Directory is where host-local keeps its reservations unless a CNI configuration reports
 // otherwise: a directory for each network.
 const Directory = "/var/lib/cni/networks"
 

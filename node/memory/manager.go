@@ -138,7 +138,7 @@ func (m *Manager) choose(pod *v1.Pod, c *v1.Container, requests Amounts, affinit
 	return best.Mask
 }
 
-// shortage says why a container gets no memory.
+// shortage reports why a container gets no memory.
 func (m *Manager) shortage(container string, requests Amounts) error {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(requests)) {

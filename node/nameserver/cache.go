@@ -115,7 +115,7 @@ func (c *cache) remove(e *list.Element) {
 }
 
 // lifetime returns how long a response may be remembered, 0 for not at all. A response that a name
-// or a record does not exist is remembered as long as its SOA record says (RFC 2308).
+// or a record does not exist is remembered as long as its SOA record reports (RFC 2308).
 func lifetime(response *dns.Msg) time.Duration {
 	if response.Truncated || response.Rcode != dns.RcodeSuccess && response.Rcode != dns.RcodeNameError {
 		return 0

@@ -23,13 +23,13 @@ const (
 // each change of its listeners.
 type Status struct {
 	Pid int `json:"pid"`
-	// Listening are the addresses that are open; Failed says why others are not.
+	// Listening are the addresses that are open; Failed reports why others are not.
 	Listening []netip.Addr      `json:"listening"`
 	Failed    map[string]string `json:"failed,omitempty"`
 	// Snapshot reports that a snapshot was read.
 	Snapshot bool     `json:"snapshot"`
 	Counters Counters `json:"counters"`
-	// Refused says why the last Request of this connection failed.
+	// Refused reports why the last Request of this connection failed.
 	Refused string `json:"refused,omitempty"`
 }
 

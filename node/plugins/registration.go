@@ -18,8 +18,8 @@ import (
 // maxRetryDelay limits the delay between two attempts to reach a plugin.
 const maxRetryDelay = 5 * time.Minute
 
-// maxAnswer limits the answers of plugins, in bytes.
-const maxAnswer = 1 << 20
+// maxResponse limits the responses of plugins, in bytes.
+const maxResponse = 1 << 20
 
 // registration is that of one socket. Its goroutine ends when the plugin has accepted that it is registered or
 // rejected.
@@ -54,10 +54,10 @@ func (r *registration) end() {
 	}
 }
 
-// register asks the plugin who it is until it answers, and gives it to the handler of its type. The
+// register asks the plugin who it is until it responds, and gives it to the handler of its type. The
 // result is nil if that rejects it, or if ctx ends.
 func (w *Watcher) register(ctx context.Context, path string) (deregister func()) {
-	conn, err := Dial(path, maxAnswer, time.Second)
+	conn, err := Dial(path, maxResponse, time.Second)
 	if err != nil {
 		w.log.Error("Failed to register plugin", "socket", path, "err", err)
 		return nil
@@ -65,7 +65,7 @@ func (w *Watcher) register(ctx context.Context, path string) (deregister func())
 	defer conn.Close()
 	client := api.NewRegistrationClient(conn)
 	var info *api.PluginInfo
-	answered := w.repeat(ctx, func(ctx context.Context) (err error) {
+	responded := w.repeat(ctx, func(ctx context.Context) (err error) {
 		// A socket is found before the plugin listens on it.
 		info, err = client.GetInfo(ctx, &api.InfoRequest{}, grpc.WaitForReady(true))
 		return err
@@ -73,7 +73,7 @@ func (w *Watcher) register(ctx context.Context, path string) (deregister func())
 		w.log.Warn("Failed to ask a plugin for its registration, retrying", "socket", path, "err",
 			status.Convert(err).Message())
 	})
-	if !answered {
+	if !responded {
 		return nil
 	}
 	return w.give(ctx, client, path, info)

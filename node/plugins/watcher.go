@@ -28,7 +28,7 @@ const (
 // reopenDelay is how long Run waits after a removal before it creates the directory, if it was removed.
 const reopenDelay = time.Second
 
-// Plugin is what a plugin says when it registers.
+// Plugin is what a plugin reports when it registers.
 type Plugin struct {
 	// Name is the resource of a device plugin, and the name of the driver of any other.
 	Name string

@@ -106,7 +106,7 @@ func (h *harness) await(want ...string) {
 	}
 }
 
-// fakePlugin is a plugin that answers as the test says, and has the results that it was told.
+// fakePlugin is a plugin that responds as the test reports, and has the results that it was told.
 type fakePlugin struct {
 	api.UnimplementedRegistrationServer
 	info    *api.PluginInfo
@@ -266,14 +266,14 @@ func TestResultIsRepeated(t *testing.T) {
 	}
 }
 
-// A socket on which nothing listens, and a plugin that does not answer, keep no other plugin from
+// A socket on which nothing listens, and a plugin that does not respond, keep no other plugin from
 // registering; the first one registers when it listens.
 func TestSilentSockets(t *testing.T) {
 	h := newHarness(t)
 	if err := os.MkdirAll(h.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	silent, err := net.Listen("unix", filepath.Join(h.dir, "silent.sock")) // accepts and says nothing
+	silent, err := net.Listen("unix", filepath.Join(h.dir, "silent.sock")) // accepts and reports nothing
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ type Memory interface {
 
 // Claims are the devices of resource claims. Implemented by dra.Manager.
 type Claims interface {
-	// Devices returns those that a container has from claims; an error says that they are not prepared.
+	// Devices returns those that a container has from claims; an error reports that they are not prepared.
 	Devices(pod *v1.Pod, c *v1.Container) ([]device.Prepared, error)
 }
 
@@ -70,13 +70,13 @@ type server struct {
 
 // List returns the resources of all pods that have not ended.
 func (s server) List(context.Context, *api.ListPodResourcesRequest) (*api.ListPodResourcesResponse, error) {
-	answer := &api.ListPodResourcesResponse{}
+	response := &api.ListPodResourcesResponse{}
 	for _, pod := range s.cfg.Pods() {
 		if isActive(pod) {
-			answer.PodResources = append(answer.PodResources, s.resources(pod))
+			response.PodResources = append(response.PodResources, s.resources(pod))
 		}
 	}
-	return answer, nil
+	return response, nil
 }
 
 // Get returns the resources of one pod.
@@ -92,17 +92,17 @@ func (s server) Get(_ context.Context, req *api.GetPodResourcesRequest) (*api.Ge
 // GetAllocatableResources returns what the node has for containers.
 func (s server) GetAllocatableResources(context.Context,
 	*api.AllocatableResourcesRequest) (*api.AllocatableResourcesResponse, error) {
-	answer := &api.AllocatableResourcesResponse{Devices: s.devices(s.cfg.Devices.Allocatable())}
+	response := &api.AllocatableResourcesResponse{Devices: s.devices(s.cfg.Devices.Allocatable())}
 	if s.cfg.CPUs != nil {
-		answer.CpuIds = cpuIDs(s.cfg.CPUs.Assignable())
+		response.CpuIds = cpuIDs(s.cfg.CPUs.Assignable())
 	}
 	if s.cfg.Memory != nil {
 		all := s.cfg.Memory.Assignable()
 		for _, id := range slices.Sorted(maps.Keys(all)) {
-			answer.Memory = append(answer.Memory, containerMemory([]int{id}, all[id])...)
+			response.Memory = append(response.Memory, containerMemory([]int{id}, all[id])...)
 		}
 	}
-	return answer, nil
+	return response, nil
 }
 
 func isActive(pod *v1.Pod) bool {
@@ -112,7 +112,7 @@ func isActive(pod *v1.Pod) bool {
 // resources returns those of the containers that run as long as the pod: sidecars and containers,
 // as at the kubelet.
 func (s server) resources(pod *v1.Pod) *api.PodResources {
-	answer := &api.PodResources{Name: pod.Name, Namespace: pod.Namespace}
+	response := &api.PodResources{Name: pod.Name, Namespace: pod.Namespace}
 	devices := s.cfg.Devices.Allocated(pod.UID)
 	add := func(c *v1.Container) {
 		container := &api.ContainerResources{Name: c.Name, Devices: s.devices(devices[c.Name])}
@@ -126,7 +126,7 @@ func (s server) resources(pod *v1.Pod) *api.PodResources {
 			prepared, _ := s.cfg.Claims.Devices(pod, c) // what is not prepared is not in use
 			container.DynamicResources = dynamicResources(prepared)
 		}
-		answer.Containers = append(answer.Containers, container)
+		response.Containers = append(response.Containers, container)
 	}
 	for i := range pod.Spec.InitContainers {
 		if c := &pod.Spec.InitContainers[i]; podinfo.IsSidecar(c) {
@@ -136,7 +136,7 @@ func (s server) resources(pod *v1.Pod) *api.PodResources {
 	for i := range pod.Spec.Containers {
 		add(&pod.Spec.Containers[i])
 	}
-	return answer
+	return response
 }
 
 func cpuIDs(set cpus.Set) (ids []int64) {

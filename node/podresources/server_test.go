@@ -135,7 +135,7 @@ func TestPodResources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The init container has ended, and is not in the answer.
+	// The init container has ended, and is not in the response.
 	containers := got.GetPodResources().GetContainers()
 	if len(containers) != 2 || containers[0].Name != "sidecar" || len(containers[0].CpuIds) != 2 ||
 		containers[0].CpuIds[1] != 3 || containers[1].Name != "main" {

@@ -21,7 +21,7 @@ import (
 const SocketName = "kubelet.sock"
 
 // Listen creates the socket in a directory, which it creates too. What a daemon that was killed left
-// is replaced; the error says so if another program serves the socket.
+// is replaced; the error reports it if another program serves the socket.
 func Listen(dir string) (*net.UnixListener, error) {
 	path := filepath.Join(dir, SocketName)
 	if err := os.MkdirAll(dir, 0o750); err != nil {

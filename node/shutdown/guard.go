@@ -283,7 +283,7 @@ func (g *Guard) logErr(err error) {
 		g.loggedErr = ""
 	case g.termination != nil, errors.Is(err, errLost):
 		// While the host shuts down, D-Bus and logind stop as well. A logind that
-		// was restarted answers at the next attempt.
+		// was restarted responds at the next attempt.
 	case g.loggedErr == "":
 		g.loggedErr = err.Error()
 		g.cfg.Log.Warn("Graceful node shutdown unavailable, retrying; on shutdown, pods have until systemd stops podstead",

@@ -34,7 +34,7 @@ const (
 	signalOwner   = "org.freedesktop.DBus.NameOwnerChanged"
 )
 
-// systemdSocket is where systemd answers even after D-Bus has stopped.
+// systemdSocket is where systemd responds even after D-Bus has stopped.
 const systemdSocket = "unix:path=/run/systemd/private"
 
 // callTimeout limits a call of logind or systemd.

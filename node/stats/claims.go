@@ -123,7 +123,7 @@ func (c *Collector) measureClaims(ctx context.Context, last usage.ClaimVolumes, 
 		} else {
 			tried[path] = time.Now()
 			volume, known := c.measureUnlessHanging(ctx, path, before, points)
-			// The first one had all the time there is: what it says now is all that is to be had.
+			// The first one had all the time there is: what it reports now is all that is to be had.
 			if known && (volume == nil || !volume.Incomplete || before == nil || before.Incomplete || i == 0) {
 				before = volume
 			}

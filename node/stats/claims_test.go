@@ -128,10 +128,10 @@ func TestClaimsHang(t *testing.T) {
 	m := claimMachine(t)
 	synctest.Test(t, func(t *testing.T) {
 		c := m.collector()
-		answers, statfs := make(chan struct{}), c.cfg.statfs
+		responses, statfs := make(chan struct{}), c.cfg.statfs
 		c.cfg.statfs = func(path string) (usage.Filesystem, bool, error) {
 			if path == m.path("claims/directory") {
-				<-answers
+				<-responses
 			}
 			return statfs(path)
 		}
@@ -148,7 +148,7 @@ func TestClaimsHang(t *testing.T) {
 				t.Errorf("while one hangs: %v", got)
 			}
 		}
-		close(answers)
+		close(responses)
 		time.Sleep(time.Second)
 		if got := c.Claims(t.Context(), 0, nil); got[m.path("claims/directory")] == nil {
 			t.Errorf("after it has answered: %v", got)

@@ -123,7 +123,7 @@ func (m *machine) collector() *Collector {
 	})
 }
 
-// fakeRuntime answers and counts calls.
+// fakeRuntime responds and counts calls.
 type fakeRuntime struct {
 	containers []usage.RuntimeContainer
 	sandboxes  []usage.RuntimeSandbox

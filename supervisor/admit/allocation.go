@@ -30,7 +30,7 @@ type Request struct {
 	// Name is the pod's full name. Ports are the host ports that it requests.
 	Name  string
 	Ports []podinfo.HostPort
-	// Since is when the pod's name was first wanted.
+	// Since is when the pod's name was first desired.
 	Since time.Time
 	// Terminating: the pod is being ended and gives back what it holds.
 	Terminating bool
@@ -62,7 +62,7 @@ type Allocation struct {
 	Total Resources
 }
 
-// Decision is the answer to a request.
+// Decision is the response to a request.
 type Decision struct {
 	// Denied is nil if the pod may have what it requested.
 	Denied *Cause
@@ -78,7 +78,7 @@ type Decision struct {
 
 // higherPriority reports whether a goes before b: the pod of the higher priority,
 // then one that is to start before one that runs and is to grow, then of those that are
-// to grow the Guaranteed one, then the one that is wanted for longer, then by name. After a reboot a resize that was
+// to grow the Guaranteed one, then the one that is desired for longer, then by name. After a reboot a resize that was
 // deferred must not take what another pod ran with.
 func higherPriority(a, b *Request) bool {
 	return cmp.Or(
@@ -107,7 +107,7 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// Decide says whether a pod may have what it requests. Pods that waited longer go
+// Decide reports whether a pod may have what it requests. Pods that waited longer go
 // first: what they can have now is theirs, and what they will have when pods that
 // end by themselves have ended is reserved for them, so that small pods that come
 // and go never starve a large one. A pod that waits for what only long-running pods
@@ -181,7 +181,7 @@ func (s *Request) conflicts(o *Request) bool {
 	return false
 }
 
-// Preview is what a waiting pod would be answered now: BlockedBy is that of a
+// Preview is what a waiting pod would be served now: BlockedBy is that of a
 // Decision, empty if the pod may have what it requests.
 type Preview struct {
 	*Request

@@ -26,7 +26,7 @@ type Reservations struct {
 	observed func() *cri.Observed
 	// notify makes a pod request again.
 	notify func(uid types.UID)
-	// notifyPreviews is called when a preview may be answered otherwise, if previewed: one was
+	// notifyPreviews is called when a preview may be served otherwise, if previewed: one was
 	// denied since the last call.
 	notifyPreviews func()
 	previewed      bool
@@ -71,7 +71,7 @@ func NewReservations(allocatable v1.ResourceList, labels map[string]string, obse
 	return a
 }
 
-// Announce records that a pod is wanted and is going to decide whether it requests
+// Announce records that a pod is desired and is going to decide whether it requests
 // anything. Until it has, no pod of the same or a lower priority is denied for good:
 // the pod may run already, or may have waited for longer. It inherits its place in
 // the queue from an earlier revision.
@@ -107,7 +107,7 @@ func (a *Reservations) Queued(pod *v1.Pod) {
 	})
 }
 
-// Reserve reserves what a pod needs, or says why the pod cannot have it. since is
+// Reserve reserves what a pod needs, or reports why the pod cannot have it. since is
 // when the pod was first accepted, zero if now.
 func (a *Reservations) Reserve(pod *v1.Pod, since time.Time) Decision {
 	return a.decide(pod, since, true)
@@ -119,7 +119,7 @@ func (a *Reservations) Fits(pod *v1.Pod) bool {
 	return a.decide(pod, time.Time{}, false).Denied == nil
 }
 
-// Preview answers a request of a pod that is not wanted yet as if the pod that it
+// Preview serves a request of a pod that is not desired yet as if the pod that it
 // replaces, by its UID, had ended. It reserves nothing. A pod that could run by
 // preempting others gets no denial. Other pods that are being replaced have what their new
 // revisions request: they have ended for it, or are about to.
@@ -280,13 +280,13 @@ func (a *Reservations) resize(s *reservation, has, wants, during *v1.Pod) Decisi
 		s.granted = nil
 		return Decision{}
 	}
-	wanted, more := ResourcesOf(wants), Resources{}
-	for name, amount := range wanted {
+	desired, more := ResourcesOf(wants), Resources{}
+	for name, amount := range desired {
 		if amount > s.Resources[name] {
 			more[name] = amount - s.Resources[name]
 		}
 	}
-	if len(more) > 0 && !maps.Equal(s.granted, wanted) {
+	if len(more) > 0 && !maps.Equal(s.granted, desired) {
 		s.resized = &Request{Pod: wants, Resources: more, Name: s.Name, Since: s.Since, Resize: true}
 		a.total.Add(more, 1)
 		if d := a.allocation().Decide(s.resized); d.Denied != nil {
@@ -296,7 +296,7 @@ func (a *Reservations) resize(s *reservation, has, wants, during *v1.Pod) Decisi
 		a.total.Add(more, -1)
 		s.resized = nil
 	}
-	s.granted = wanted
+	s.granted = desired
 	a.count(s, -1)
 	s.Resources = ResourcesOf(during)
 	a.count(s, 1)

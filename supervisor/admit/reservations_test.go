@@ -120,7 +120,7 @@ func TestStartGoesBeforeResize(t *testing.T) {
 	if d := a.UpdateRunning(small, large, small); d.Denied == nil {
 		t.Error("resized before the other pod has decided")
 	}
-	// The other pod has been wanted for less time, and the resize already
+	// The other pod has been desired for less time, and the resize already
 	// waits.
 	if d := a.Reserve(other, time.Time{}); d.Denied != nil {
 		t.Errorf("the start waits for the resize: %+v", d.Denied)

@@ -40,7 +40,7 @@ func checkSelector(pod *v1.Pod, n *Node) *Cause {
 }
 
 // unmatchedTerms returns the first requirement of each term that the node does not meet;
-// matched says that it meets one of the terms.
+// matched reports that it meets one of the terms.
 func (n *Node) unmatchedTerms(terms *v1.NodeSelector) (faults []string, matched bool) {
 	for i := range terms.NodeSelectorTerms {
 		fault := podinfo.UnmatchedRequirement(&terms.NodeSelectorTerms[i], n.Name, n.Labels)

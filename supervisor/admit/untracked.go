@@ -52,7 +52,7 @@ func (a *Reservations) ReleaseUntracked() {
 	}
 }
 
-// adopt makes an untracked pod a wanted one. A pod that was denied because of it may
+// adopt makes an untracked pod a desired one. A pod that was denied because of it may
 // preempt it now, and requests again when the adopted pod has decided. mu is held.
 func (a *Reservations) adopt(s *reservation, pod *v1.Pod) {
 	delete(a.untracked, pod.UID)

@@ -168,7 +168,7 @@ func (u *Updater) credentials(ctx context.Context, pod *v1.Pod, image string) ([
 	return all, ctx.Err()
 }
 
-// checkError says what to do about the error of a registry.
+// checkError reports what to do about the error of a registry.
 func checkError(image string, err error) error {
 	remedy := ""
 	switch {

@@ -96,12 +96,12 @@ func loadRecord(file *statefile.File[record]) (record, error) {
 
 // prune drops the records of pods that have not been updated for long.
 func (r *record) prune(targets []rollout.ImageTarget, now time.Time) {
-	wanted := map[string]bool{}
+	desired := map[string]bool{}
 	for i := range targets {
-		wanted[podinfo.FullName(targets[i].Manifest)] = true
+		desired[podinfo.FullName(targets[i].Manifest)] = true
 	}
 	for name, p := range r.Pods {
-		if !wanted[name] && now.Sub(p.last()) > forgetAfter {
+		if !desired[name] && now.Sub(p.last()) > forgetAfter {
 			delete(r.Pods, name)
 		}
 	}

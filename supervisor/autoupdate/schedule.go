@@ -8,7 +8,7 @@ import (
 	"github.com/podstead/podstead/internal/maintenance"
 )
 
-// Schedule says when the images of pods are checked.
+// Schedule reports when the images of pods are checked.
 type Schedule struct {
 	// Interval is the time between two checks of a pod.
 	Interval time.Duration

@@ -354,7 +354,7 @@ func (u *Updater) follow(ctx context.Context, targets []rollout.ImageTarget) {
 	}
 }
 
-// rolledBackMessage says why a newer image is not rolled out.
+// rolledBackMessage reports why a newer image is not rolled out.
 const rolledBackMessage = "the pod did not become ready with this image; it is tried again when the tag or the " +
 	"manifest changes"
 

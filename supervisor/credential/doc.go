@@ -6,5 +6,5 @@
 // configuration once, and it runs the plugins.
 //
 // It never pulls, never writes a file, and never puts a credential into an error or a
-// log: an origin says where a credential is from.
+// log: an origin reports where a credential is from.
 package credential

@@ -38,7 +38,7 @@ func (p plugins) read(config string) *Providers {
 	return all
 }
 
-// answering installs a plugin that responds with a user for r.test, and logs
+// responding installs a plugin that responds with a user for r.test, and logs
 // its requests to a file.
 func (p plugins) answering(name, user, kind, more string) {
 	p.write(name, fmt.Sprintf(`#!/bin/sh

@@ -33,7 +33,7 @@ type Settings struct {
 	// ClusterDomain is the suffix of the names of services and of pods with a
 	// subdomain; may be empty.
 	ClusterDomain string
-	// Nameserver answers for the names of this node's pods; nil if there is none. Static
+	// Nameserver responds for the names of this node's pods; nil if there is none. Static
 	// pods with policy ClusterFirst get it, unless ClusterDNS is set.
 	Nameserver Nameserver
 	// Hosts is the path of the host's hosts file; empty is /etc/hosts.
@@ -46,7 +46,7 @@ type Settings struct {
 // Nameserver is the name server of this node for its pods.
 type Nameserver interface {
 	// Addresses returns where pods reach it, those on the host's network or the others. An
-	// error says why it cannot be reached at present.
+	// error reports why it cannot be reached at present.
 	Addresses(hostNetwork bool) ([]string, error)
 	// Domain returns the cluster domain of its names.
 	Domain() string
@@ -142,7 +142,7 @@ func clusterSearches(namespace, domain string) []string {
 	return []string{namespace + ".svc." + domain, "svc." + domain, domain}
 }
 
-// hostResolver returns the host's own settings. systemd-resolved's stub answers only on
+// hostResolver returns the host's own settings. systemd-resolved's stub responds only on
 // the host's loopback, so a pod with its own network gets the upstream servers.
 func (s Settings) hostResolver(hostNetwork bool) (cri.DNS, error) {
 	if s.ResolvConf == "" {

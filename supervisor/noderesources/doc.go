@@ -14,5 +14,5 @@
 //
 // The list is built by one function of the daemon, in this order: reservations, exclusive CPUs and
 // memory, devices, resource claims, cgroup, volumes, host ports, probes, logs.
-// docs/howto/node-resource.md says how to add one.
+// docs/howto/node-resource.md reports how to add one.
 package noderesources

@@ -27,7 +27,7 @@ type NeverRefuses struct{}
 // Preview refuses nothing.
 func (NeverRefuses) Preview(*Candidate) *Refusal { return nil }
 
-// Candidate is a revision of a pod that is not wanted yet.
+// Candidate is a revision of a pod that is not desired yet.
 type Candidate struct {
 	Pod *v1.Pod
 	// Replaced is the pod that ends for it, by its UID.
@@ -99,7 +99,7 @@ type Forgetter interface {
 type Retainer interface {
 	Resource
 	// Retain gives back what all pods have but those that keep reports: those that the runtime has, and
-	// those that are wanted or end now. complete is false until all sources have delivered: until then
+	// those that are desired or end now. complete is false until all sources have delivered: until then
 	// pods are missing that were started before.
 	Retain(keep func(types.UID) bool, complete bool)
 }

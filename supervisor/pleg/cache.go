@@ -34,8 +34,8 @@ type entry struct {
 
 // waiter waits for a status newer than after. Its channel has capacity 1.
 type waiter struct {
-	after  time.Time
-	answer chan *cri.PodStatus
+	after    time.Time
+	response chan *cri.PodStatus
 }
 
 func newCache() cache {
@@ -56,8 +56,8 @@ func (c *cache) newer(uid types.UID, t time.Time) *cri.PodStatus {
 	return nil
 }
 
-// answer answers the pod's waiters whose status is there.
-func (c *cache) answer(uid types.UID) {
+// answer serves the pod's waiters whose status is there.
+func (c *cache) response(uid types.UID) {
 	waiting := c.waiters[uid]
 	if len(waiting) == 0 {
 		return
@@ -65,7 +65,7 @@ func (c *cache) answer(uid types.UID) {
 	waiting = slices.DeleteFunc(waiting, func(w *waiter) bool {
 		st := c.newer(uid, w.after)
 		if st != nil {
-			w.answer <- st
+			w.response <- st
 		}
 		return st != nil
 	})
@@ -76,10 +76,10 @@ func (c *cache) answer(uid types.UID) {
 	c.waiters[uid] = waiting
 }
 
-// answerAll answers the waiters of all pods.
-func (c *cache) answerAll() {
+// respondAll serves the waiters of all pods.
+func (c *cache) respondAll() {
 	for uid := range c.waiters {
-		c.answer(uid)
+		c.response(uid)
 	}
 }
 
@@ -117,14 +117,14 @@ func (p *PLEG) NewerThan(ctx context.Context, uid types.UID, t time.Time) (*cri.
 		p.mu.Unlock()
 		return st, nil
 	}
-	w := &waiter{after: t, answer: make(chan *cri.PodStatus, 1)}
+	w := &waiter{after: t, response: make(chan *cri.PodStatus, 1)}
 	p.cache.waiters[uid] = append(p.cache.waiters[uid], w)
 	// Between relists a minute apart nothing else would inspect the pod.
 	p.inspections.request(uid, time.Now(), t)
 	p.mu.Unlock()
 	p.inspectNotify.Notify()
 	select {
-	case st := <-w.answer:
+	case st := <-w.response:
 		return st, nil
 	case <-ctx.Done():
 		p.mu.Lock()

@@ -12,7 +12,7 @@ import (
 )
 
 // inspectLoop runs the inspections that are due, several at once: a pod for which
-// the runtime answers slowly must not delay the others.
+// the runtime responds slowly must not delay the others.
 func (p *PLEG) inspectLoop(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -51,7 +51,7 @@ func (p *PLEG) inspectLoop(ctx context.Context) {
 	}
 }
 
-// inspect asks the runtime for one pod and puts the answer into the cache.
+// inspect asks the runtime for one pod and puts the response into the cache.
 func (p *PLEG) inspect(ctx context.Context, uid types.UID, l *inspection) {
 	st, err := p.runtime.PodStatus(ctx, uid)
 	p.mu.Lock()
@@ -93,7 +93,7 @@ func (p *PLEG) store(uid types.UID, st *cri.PodStatus) {
 		e.seen = st.At
 	}
 	p.list.merged = nil
-	p.cache.answer(uid)
+	p.cache.response(uid)
 	p.notifyEvents()
 }
 

@@ -128,7 +128,7 @@ func TestPodThatGoesBeforeAnInspectionSucceeded(t *testing.T) {
 	})
 }
 
-// An inspection that was requested before a relist but answered after it must
+// An inspection that was requested before a relist but responded after it must
 // not hide the list's changes.
 func TestSlowInspectionIsRepeatedIfRelistSawMore(t *testing.T) {
 	bubble(t, true, func(t *testing.T, f *fakeRuntime, p *PLEG) {

@@ -18,8 +18,8 @@ type listState struct {
 	round        uint64
 	// tried is when the last attempt ended, ended when the last success did.
 	tried, ended time.Time
-	// wanted requests a relist although the stream is trusted.
-	wanted bool
+	// desired requests a relist although the stream is trusted.
+	desired bool
 	// fault is the error of the last attempt, empty if it succeeded.
 	fault string
 }
@@ -59,7 +59,7 @@ func (p *PLEG) untilRelist() time.Duration {
 	}
 	now := time.Now()
 	period := RelistPeriod
-	if !p.list.wanted && p.list.fault == "" && p.stream.trusted(now) {
+	if !p.list.desired && p.list.fault == "" && p.stream.trusted(now) {
 		period = EventedPeriod
 	}
 	return period - now.Sub(p.list.tried)
@@ -68,7 +68,7 @@ func (p *PLEG) untilRelist() time.Duration {
 // relist lists all pods and requests an inspection of each pod that differs.
 func (p *PLEG) relist(ctx context.Context) {
 	p.mu.Lock()
-	p.list.wanted = false
+	p.list.desired = false
 	p.mu.Unlock()
 
 	start := time.Now()
@@ -149,7 +149,7 @@ func (p *PLEG) compareOwn(o *cri.Observed) {
 			p.comparePod(uid, e, o.At, gone(e.status))
 		}
 	}
-	p.cache.answerAll()
+	p.cache.respondAll()
 }
 
 // comparePod applies the result of a relist that was requested at listed to a pod.

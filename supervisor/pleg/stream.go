@@ -163,7 +163,7 @@ func (p *PLEG) hint(e cri.Event) {
 	}
 	if e.UID == "" || e.Foreign {
 		// A pod of another client, or an unknown one: only a relist can show it.
-		p.list.wanted = true
+		p.list.desired = true
 		p.relistNotify.Notify()
 		return
 	}

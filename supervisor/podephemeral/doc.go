@@ -1,7 +1,7 @@
 // Package podephemeral owns the ephemeral containers of static pods: those that clients of the API
 // have added to a run of a pod, to debug it. A manifest cannot have them.
 //
-// Each pod that has any has a file. It is written before a client is answered, so that a restart
+// Each pod that has any has a file. It is written before a client is served, so that a restart
 // or an upgrade of the daemon keeps them, and removed when the run of the pod ends for a new one,
 // or the pod is removed: they are part of what runs, and not of the revision. With returns a pod
 // with its ephemeral containers.

@@ -22,7 +22,7 @@ type Requests struct {
 	// Update replaces the ephemeral containers of a pod by those that change returns; change gets the pod with the
 	// present ones.
 	Update func(uid types.UID, change func(*v1.Pod) ([]v1.EphemeralContainer, error)) error
-	// Verified says that the manifests of a source are verified with keys.
+	// Verified reports that the manifests of a source are verified with keys.
 	Verified func(manifest.Source) bool
 	Events   Events
 }

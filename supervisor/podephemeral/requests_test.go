@@ -10,7 +10,7 @@ import (
 	"github.com/podstead/podstead/test/manifestapi"
 )
 
-// ephemeralNames returns the ephemeral containers in an answer.
+// ephemeralNames returns the ephemeral containers in a response.
 func ephemeralNames(object map[string]any) string {
 	list, ok := object["ephemeralContainers"].([]any)
 	if spec, isPod := object["spec"].(map[string]any); isPod && !ok {

@@ -132,24 +132,24 @@ func (s *Store) Update(uid types.UID,
 	change func(present []v1.EphemeralContainer) ([]v1.EphemeralContainer, error)) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	wanted, err := change(s.of(uid))
+	desired, err := change(s.of(uid))
 	if err != nil {
 		return err
 	}
-	if len(wanted) > Max {
+	if len(desired) > Max {
 		return fmt.Errorf("%w: a run of a pod has at most %d; restart the pod to remove them", ErrTooMany, Max)
 	}
 	f, err := s.file(uid)
 	if err != nil {
 		return err
 	}
-	err = f.Save(file{Version: fileVersion, Containers: wanted})
+	err = f.Save(file{Version: fileVersion, Containers: desired})
 	if err != nil {
 		return fmt.Errorf("failed to record the ephemeral containers of the pod: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pods[uid] = &entry{containers: wanted}
+	s.pods[uid] = &entry{containers: desired}
 	return nil
 }
 

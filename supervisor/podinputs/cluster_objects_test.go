@@ -11,7 +11,7 @@ import (
 )
 
 // Only the claims of pods of the cluster are its claims. A pod whose objects are not requested waits for that, and not
-// for an answer of the API server.
+// for a response of the API server.
 func TestClaimsOfAPIPods(t *testing.T) {
 	bound := &testClusterObjects{testObjects: newTestObjects(),
 		held: map[types.UID]string{"u2": "refers to too many objects"}}

@@ -25,7 +25,7 @@ type Objects interface {
 	RuntimeClass(name string) (*nodev1.RuntimeClass, bool)
 	volume.StorageObjects
 	// Missing explains why an object was not found: what continues a sentence
-	// that begins with the object's name, remedy says what to do.
+	// that begins with the object's name, remedy reports what to do.
 	Missing(ref manifest.ObjectRef) (what, remedy string)
 	// Subscribe notifies after an object was added, changed or removed, until
 	// the returned function is called.
@@ -58,7 +58,7 @@ type podObjects struct {
 }
 
 // objectsOf returns the objects that a pod may refer to, as the policy of its
-// source says.
+// source reports.
 func (r *Resolver) objectsOf(pod *v1.Pod) podObjects {
 	objects := podObjects{Objects: NoObjects{}, policy: podinfo.PolicyOf(pod)}
 	switch objects.policy.Objects {

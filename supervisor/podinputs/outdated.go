@@ -12,7 +12,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// Outdated says which running containers of a static pod have the environment of a previous
+// Outdated reports which running containers of a static pod have the environment of a previous
 // version of a ConfigMap or Secret, and what makes them use the present one; empty if none
 // has. Mounted volumes are updated while a container runs and do not count, except for those
 // mounted by a subPath. Nor do pods with the annotation that asks for a restart.

@@ -90,7 +90,7 @@ type Resolved struct {
 	Pod *v1.Pod
 	// RuntimeHandler is the runtime's for the runtime class, empty for the default.
 	RuntimeHandler string
-	// Fault says which class could not be resolved, nil if all could.
+	// Fault reports which class could not be resolved, nil if all could.
 	Fault *status.Cause
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/podstead/podstead/supervisor/userns"
 )
 
-// SandboxInputs returns the values for the pod's sandbox; ready says whether it has
+// SandboxInputs returns the values for the pod's sandbox; ready reports whether it has
 // a ready one. An error of the host name or of DNS is returned only if a sandbox is
 // to be created: an existing one keeps what it has.
 func (r *Resolver) SandboxInputs(pod *v1.Pod, ready bool) (cri.SandboxInputs, error) {

@@ -3,7 +3,7 @@
 // are Ready or have Succeeded, and pods that end together end before those that they
 // depend on.
 //
-// It reads the wanted pods, their published statuses and the pods that are
+// It reads the desired pods, their published statuses and the pods that are
 // terminating. It never starts or ends anything, and nothing in it polls: who waits is
 // notified when what it waits for has changed.
 //

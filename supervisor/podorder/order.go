@@ -34,7 +34,7 @@ type Config struct {
 	NotifyPreviews func()
 }
 
-// Order knows the wanted static pods and what they depend on, and who waits for whom.
+// Order knows the desired static pods and what they depend on, and who waits for whom.
 // New makes one.
 type Order struct {
 	cfg Config
@@ -44,7 +44,7 @@ type Order struct {
 	together sync.Mutex
 
 	mu sync.Mutex
-	// pods are the wanted static pods by name.
+	// pods are the desired static pods by name.
 	pods map[string]orderedPod
 	// starting wait for the start of others, ending for their end: the latter by
 	// their own names.
@@ -66,7 +66,7 @@ type parsedPod struct {
 	dependsOn []string
 }
 
-// orderedPod is a wanted static pod.
+// orderedPod is a desired static pod.
 type orderedPod struct {
 	uid       types.UID
 	dependsOn []string
@@ -93,7 +93,7 @@ func dependsOn(pod *v1.Pod) []string {
 	return names
 }
 
-// Put takes a wanted pod. It comes before the pod's worker is notified.
+// Put takes a desired pod. It comes before the pod's worker is notified.
 func (o *Order) Put(pod *v1.Pod) {
 	if !podinfo.PolicyOf(pod).Static {
 		return
@@ -202,7 +202,7 @@ func (o *Order) StartBlock(pod *v1.Pod) *Block {
 	return block
 }
 
-// Preview returns why a pod that is not wanted yet would have to wait if it replaced the
+// Preview returns why a pod that is not desired yet would have to wait if it replaced the
 // pod of its name now, nil if it would not. Config.NotifyPreviews is called once when that may
 // have changed.
 func (o *Order) Preview(pod *v1.Pod) *Block {

@@ -14,7 +14,7 @@ import (
 )
 
 // execSlack is how long after its timeout the runtime may take to kill a command and
-// report it. A runtime that takes longer says nothing about the container. (The
+// report it. A runtime that takes longer reports nothing about the container. (The
 // kubelet counts that as a failed probe, and restarts all containers after the
 // runtime was hung.)
 const execSlack = 10 * time.Second

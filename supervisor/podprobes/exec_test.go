@@ -17,7 +17,7 @@ import (
 
 func TestContainerExec(t *testing.T) {
 	for name, c := range map[string]struct {
-		answer       critest.ExecFunc
+		response     critest.ExecFunc
 		timedOut, ok bool
 		output       string
 	}{
@@ -42,7 +42,7 @@ func TestContainerExec(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client, id := execContainer(t, c.answer)
+				client, id := execContainer(t, c.response)
 				r, err := Exec{client, MaxProbeOutput}.Exec(t.Context(), id, []string{"true"}, 2*time.Second)
 				if (err == nil) != c.ok || r.TimedOut != c.timedOut || string(r.Output) != c.output {
 					t.Errorf("%+v, %v", r, err)
@@ -52,14 +52,14 @@ func TestContainerExec(t *testing.T) {
 	}
 }
 
-// execContainer returns a client of a fake runtime that answers commands, and a running
+// execContainer returns a client of a fake runtime that responds commands, and a running
 // container.
 func execContainer(t *testing.T,
-	answer func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse,
+	response func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse,
 		error)) (*cri.Client, string) {
 	t.Helper()
 	fake := critest.New(t)
-	fake.OnExec(answer)
+	fake.OnExec(response)
 	client, err := cri.Dial(fake.Options())
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ func (r Run) Widest(pod *v1.Pod) *v1.Pod {
 
 // Allocated returns the pod with the resources that its running containers have, and
 // those for which the others were allocated: they start with these. It is the pod
-// itself if they are the wanted ones.
+// itself if they are the desired ones.
 func (r Run) Allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
 	other := map[string]cri.Resources{}
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
@@ -68,10 +68,10 @@ func (r Run) Allocated(pod *v1.Pod, observed *cri.PodStatus) *v1.Pod {
 	return pod
 }
 
-// allocate records that the wanted resources are allocated, and reports whether others
+// allocate records that the desired resources are allocated, and reports whether others
 // were before.
 func (r Run) allocate(pod *v1.Pod) (changed bool) {
-	all := wantedResources(pod)
+	all := desiredResources(pod)
 	if maps.EqualFunc(all, r.Record.Allocated, cri.Resources.Equal) {
 		return false
 	}
@@ -83,10 +83,10 @@ func (r Run) allocate(pod *v1.Pod) (changed bool) {
 	return changed
 }
 
-// Wanted reports whether a pod wants other resources than those that are
+// Desired reports whether a pod wants other resources than those that are
 // allocated.
-func (r Run) Wanted(pod *v1.Pod) bool {
-	for name, resources := range wantedResources(pod) {
+func (r Run) Desired(pod *v1.Pod) bool {
+	for name, resources := range desiredResources(pod) {
 		if before, known := r.Record.Allocated[name]; known && !before.Equal(resources) {
 			return true
 		}
@@ -94,9 +94,9 @@ func (r Run) Wanted(pod *v1.Pod) bool {
 	return false
 }
 
-// wantedResources returns the resources of the pod's containers by name, and under
+// desiredResources returns the resources of the pod's containers by name, and under
 // the name "" those of the pod as a whole.
-func wantedResources(pod *v1.Pod) map[string]cri.Resources {
+func desiredResources(pod *v1.Pod) map[string]cri.Resources {
 	all := map[string]cri.Resources{"": podResources(pod)}
 	for c := range podinfo.EachContainer(&pod.Spec, podinfo.AllContainers) {
 		all[c.Name] = cri.ResourcesOf(&c.Resources)

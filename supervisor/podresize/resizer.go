@@ -45,9 +45,9 @@ type Resizer struct {
 	Events       Recorder
 }
 
-// Begin finds the containers whose resources differ from the wanted ones. It returns
+// Begin finds the containers whose resources differ from the desired ones. It returns
 // the pod as it is to be now, which has other resources while the node lacks
-// capacity for the wanted ones, and the changes to make now in what runs. save, which
+// capacity for the desired ones, and the changes to make now in what runs. save, which
 // saves the record, is called before any is made, so that a daemon that is killed halfway leaves
 // the next one in no doubt.
 func (s *Resizer) Begin(pod *v1.Pod, observed *cri.PodStatus, r Run, save func()) (*v1.Pod, []cri.Resize) {
@@ -106,7 +106,7 @@ func (s *Resizer) allowed(has, pod *v1.Pod, r Run) bool {
 	return false
 }
 
-// deny shows why the wanted resources are not allocated. It sends one event for each
+// deny shows why the desired resources are not allocated. It sends one event for each
 // revision and reason: the message changes with what other pods use.
 func (s *Resizer) deny(pod *v1.Pod, r Run, reason, message string) {
 	revision := fmt.Sprintf("%d %s", pod.Generation, pod.Annotations[podinfo.AnnotationHash])
@@ -174,9 +174,9 @@ func (s *Resizer) End(ctx context.Context, r Run, e *Executed) error {
 	r.pending = left
 	err := e.CgroupFault
 	if len(e.Requested) > 0 {
-		wanted := r.Widest(e.Pod)
-		if err = s.Resources.Resize(ctx, wanted, e.Observed); err == nil {
-			r.NoteCgroup(wanted)
+		desired := r.Widest(e.Pod)
+		if err = s.Resources.Resize(ctx, desired, e.Observed); err == nil {
+			r.NoteCgroup(desired)
 		}
 	}
 	switch {

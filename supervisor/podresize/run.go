@@ -24,7 +24,7 @@ type Run struct {
 type State struct {
 	// pending are the changes of resources of what runs that are not made yet.
 	pending []cri.Resize
-	// denied is why the wanted resources are not allocated, nil if they are, and
+	// denied is why the desired resources are not allocated, nil if they are, and
 	// revision is the revision of the pod that was denied them.
 	denied   *status.ResizeStep
 	revision string

@@ -12,7 +12,7 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// Set holds the wanted pods, and which sources are ready. The sync loop writes it,
+// Set holds the desired pods, and which sources are ready. The sync loop writes it,
 // all workers read it. New makes one.
 type Set struct {
 	mu    sync.RWMutex

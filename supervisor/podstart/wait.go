@@ -34,9 +34,9 @@ const (
 	ReasonSandboxError = "CreatePodSandboxError"
 )
 
-// Waiter waits for the starts of the wanted pods.
+// Waiter waits for the starts of the desired pods.
 type Waiter struct {
-	Wanted *podset.Set
+	Desired *podset.Set
 	// Sources returns the sources that are going to deliver.
 	Sources func() []manifest.Source
 	// Status returns a pod's status, and whether it has one. Subscribe returns a
@@ -63,7 +63,7 @@ var failedPodReasons = append([]string{podworkers.ReasonNameTaken, podinputs.Rea
 	podorder.ReasonNotFound, podorder.ReasonCycle}, admit.Reasons...)
 
 // Started waits until each source has delivered, or was restored from the
-// checkpoint, and each wanted pod runs, has succeeded or has failed. It reports each
+// checkpoint, and each desired pod runs, has succeeded or has failed. It reports each
 // pod once, in that order of time, with a nil error for a pod that runs or succeeded.
 // It returns nil if all started, an error that wraps ErrNotStarted if not, and one
 // that also wraps the context's error and names the pods that are still starting if
@@ -71,7 +71,7 @@ var failedPodReasons = append([]string{podworkers.ReasonNameTaken, podinputs.Rea
 func (w Waiter) Started(ctx context.Context, report func(pod *v1.Pod, err error)) error {
 	changed, cancel := w.Subscribe()
 	defer cancel()
-	sources, unsubscribe := w.Wanted.Subscribe()
+	sources, unsubscribe := w.Desired.Subscribe()
 	defer unsubscribe()
 	reported := map[types.UID]bool{}
 	// sandboxFailed is when a pod first failed to get a sandbox.
@@ -81,12 +81,12 @@ func (w Waiter) Started(ctx context.Context, report func(pod *v1.Pod, err error)
 	// failed are the names of the pods that did not start.
 	failed := map[string]bool{}
 	for {
-		ready := w.Wanted.AllReady(w.Sources())
+		ready := w.Desired.AllReady(w.Sources())
 		var starting []string
 		// misplaced wait for others to run or to end.
 		misplaced := map[*v1.Pod]error{}
 		next, failures := sandboxPatience, len(failed)
-		for _, pod := range w.Wanted.List() {
+		for _, pod := range w.Desired.List() {
 			if reported[pod.UID] {
 				continue
 			}
@@ -172,7 +172,7 @@ func (w Waiter) dependencyFailed(pod *v1.Pod, failed map[string]bool) (bool, err
 
 // hasFailed reports whether the pod of a name has failed for good.
 func (w Waiter) hasFailed(name string) bool {
-	return slices.ContainsFunc(w.Wanted.List(), func(pod *v1.Pod) bool {
+	return slices.ContainsFunc(w.Desired.List(), func(pod *v1.Pod) bool {
 		if manifestName(pod) != name {
 			return false
 		}
@@ -182,13 +182,13 @@ func (w Waiter) hasFailed(name string) bool {
 }
 
 // SourcesReady waits until each source has delivered, or was restored from the
-// checkpoint: the set has all wanted pods from then on. It returns the context's
+// checkpoint: the set has all desired pods from then on. It returns the context's
 // error if that ends first.
 func (w Waiter) SourcesReady(ctx context.Context) error {
-	sources, unsubscribe := w.Wanted.Subscribe()
+	sources, unsubscribe := w.Desired.Subscribe()
 	defer unsubscribe()
 	for {
-		if w.Wanted.AllReady(w.Sources()) {
+		if w.Desired.AllReady(w.Sources()) {
 			return nil
 		}
 		select {

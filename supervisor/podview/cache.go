@@ -25,8 +25,8 @@ type Cache struct {
 
 // viewKey names a run of a pod; one UID can have two for a moment.
 type viewKey struct {
-	uid    types.UID
-	wanted bool
+	uid     types.UID
+	desired bool
 }
 
 // cachedView is a returned pod with the values that it was made from.
@@ -48,12 +48,12 @@ func (c *Cache) Pods(views []podworkers.View, resolve func(*v1.Pod) *v1.Pod,
 	next := make(map[viewKey]cachedView, len(views))
 	pods := make([]*v1.Pod, 0, len(views))
 	for _, v := range views {
-		key := viewKey{v.Pod.UID, v.Wanted}
+		key := viewKey{v.Pod.UID, v.Desired}
 		now := cachedView{resolved: resolve(v.Pod), status: current(v.Pod.UID), ended: v.Since, grace: v.Grace}
 		if last, ok := c.byKey[key]; ok && last.same(&now) {
 			now = last
 		} else {
-			now.out = now.make(v.Wanted)
+			now.out = now.make(v.Desired)
 		}
 		next[key] = now
 		pods = append(pods, now.out)
@@ -76,12 +76,12 @@ func (p *cachedView) same(other *cachedView) bool {
 }
 
 // make puts the pod together. All but its own fields are shared.
-func (p *cachedView) make(wanted bool) *v1.Pod {
+func (p *cachedView) make(desired bool) *v1.Pod {
 	pod := *p.resolved
 	if p.status != nil {
 		pod.Status = *p.status
 	}
-	if !wanted && pod.DeletionTimestamp == nil {
+	if !desired && pod.DeletionTimestamp == nil {
 		since, grace := metav1.NewTime(p.ended), p.grace
 		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &since, &grace
 	}

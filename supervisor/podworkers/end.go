@@ -29,7 +29,7 @@ func (p *Workers) Restart(uid types.UID, reason string, notBefore time.Time) err
 	switch {
 	case !ok:
 		return fmt.Errorf("cannot restart pod %s: %w", uid, ErrUnknownPod)
-	case !w.wanted:
+	case !w.desired:
 		return fmt.Errorf("cannot restart pod %s: %w", w.name, ErrUnwantedPod)
 	case !podinfo.PolicyOf(w.pod).Restarts:
 		return fmt.Errorf("cannot restart pod %s: %w", w.name, ErrAPIPod)

@@ -22,7 +22,7 @@ func (p *Workers) mayStart(w *worker, now time.Time) bool {
 			before = false
 		case other.holdsName():
 			return false
-		case before && other.state == Queued && other.wanted && !now.Before(other.notBefore):
+		case before && other.state == Queued && other.desired && !now.Before(other.notBefore):
 			return false
 		}
 	}
@@ -56,7 +56,7 @@ func (p *Workers) dequeueName(w *worker) {
 // by itself comes first.
 func (p *Workers) clearName(w *worker) {
 	for _, other := range p.byName[w.name] {
-		if other == w || !other.wanted || !w.wanted || podinfo.SourceOf(w.pod) == podinfo.SourceOf(other.pod) {
+		if other == w || !other.desired || !w.desired || podinfo.SourceOf(w.pod) == podinfo.SourceOf(other.pod) {
 			continue
 		}
 		yielding := w

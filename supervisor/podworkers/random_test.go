@@ -14,30 +14,30 @@ import (
 )
 
 // TestRandomOperations checks that at most one pod of a name is started,
-// whatever the order of operations, and that in the end the wanted pod runs.
+// whatever the order of operations, and that in the end the desired pod runs.
 func TestRandomOperations(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, h *workersHarness) {
 				rnd := rand.New(rand.NewPCG(seed, 7))
 				uids := []types.UID{"u1", "u2", "u3"}
-				wanted := map[types.UID]string{}
+				desired := map[types.UID]string{}
 				for range 200 {
 					uid := uids[rnd.IntN(len(uids))]
 					switch rnd.IntN(9) {
 					case 0, 1:
-						// As for sources: one pod of a name is wanted.
-						for other := range wanted {
+						// As for sources: one pod of a name is desired.
+						for other := range desired {
 							if other != uid {
 								h.workers.Remove(other)
-								delete(wanted, other)
+								delete(desired, other)
 							}
 						}
-						wanted[uid] = fmt.Sprint("r", rnd.IntN(2))
-						h.workers.Update(testPod("web", uid, wanted[uid]))
+						desired[uid] = fmt.Sprint("r", rnd.IntN(2))
+						h.workers.Update(testPod("web", uid, desired[uid]))
 					case 2:
 						h.workers.Remove(uid)
-						delete(wanted, uid)
+						delete(desired, uid)
 					case 3:
 						h.finish(uid, SyncResult{Err: errors.New("no")})
 					case 4:
@@ -61,7 +61,7 @@ func TestRandomOperations(t *testing.T) {
 				}
 				for _, uid := range uids {
 					want := None
-					if _, ok := wanted[uid]; ok {
+					if _, ok := desired[uid]; ok {
 						want = Syncing
 					}
 					h.want(uid, want)

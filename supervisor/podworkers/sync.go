@@ -24,8 +24,8 @@ type SyncJob struct {
 	State State
 	// Run counts the runs of the UID, from 0.
 	Run int
-	// Wanted: a source wants the pod. Restart: another run follows this one.
-	Wanted, Restart bool
+	// Desired: a source wants the pod. Restart: another run follows this one.
+	Desired, Restart bool
 	// Pod is the revision to sync: the newest one, or while a run ends the one that
 	// it was last synced with. It is nil for a pod that no source ever delivered.
 	Pod *v1.Pod
@@ -55,7 +55,7 @@ type SyncResult struct {
 	Ended, Disrupted bool
 	// Restart: a disrupted pod may run again.
 	Restart bool
-	// Replace is set if what runs is a revision that cannot become the wanted
+	// Replace is set if what runs is a revision that cannot become the desired
 	// one in place.
 	Replace *KillOrder
 	// Held: the pod waits until another client's pod ends or the node accepts it.

@@ -18,15 +18,15 @@ func (p *Workers) Update(pod *v1.Pod) {
 	w, ok := p.byUID[pod.UID]
 	if !ok {
 		w = p.add(pod.UID, podinfo.FullName(pod))
-		w.pod, w.wanted = pod, true
+		w.pod, w.desired = pod, true
 		p.move(w, onUpdate)
 		p.markDirty(w)
 		p.endIfDeleted(w)
 		p.clearName(w)
 		return
 	}
-	before, readded := w.pod, !w.wanted
-	w.pod, w.wanted = pod, true
+	before, readded := w.pod, !w.desired
+	w.pod, w.desired = pod, true
 	p.move(w, onUpdate)
 	switch {
 	case w.state == Queued:
@@ -59,7 +59,7 @@ func (p *Workers) Reconcile(pod *v1.Pod) {
 		return
 	}
 	before := w.pod
-	w.pod, w.wanted = pod, true
+	w.pod, w.desired = pod, true
 	if before == nil || podinfo.IsTerminal(pod.Status.Phase) != podinfo.IsTerminal(before.Status.Phase) ||
 		!status.SameForeignConditions(&before.Status, &pod.Status) {
 		p.markDirty(w)
@@ -83,7 +83,7 @@ func (p *Workers) removeFor(uid types.UID, reason func(podinfo.SourcePolicy) str
 	if !ok {
 		return
 	}
-	w.wanted, w.restart = false, nil
+	w.desired, w.restart = false, nil
 	p.end(w, onKill, KillOrder{Reason: KillRemoved, Message: reason(podinfo.PolicyOf(w.pod)), Grace: w.removalGrace})
 }
 
@@ -98,7 +98,7 @@ func (p *Workers) SetRemovalGrace(uid types.UID, grace *int64) {
 		return
 	}
 	w.removalGrace = grace
-	if grace != nil && w.state == Terminating && !w.wanted {
+	if grace != nil && w.state == Terminating && !w.desired {
 		p.end(w, onKill, KillOrder{Grace: grace})
 	}
 }
@@ -123,7 +123,7 @@ func (p *Workers) Orphan(pod *v1.Pod, grace int64) {
 	p.markDirty(w)
 }
 
-// endIfDeleted ends a pod that an API server is deleting. It stays wanted until
+// endIfDeleted ends a pod that an API server is deleting. It stays desired until
 // its source removes it.
 func (p *Workers) endIfDeleted(w *worker) {
 	if w.pod.DeletionTimestamp == nil {

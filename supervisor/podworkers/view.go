@@ -19,12 +19,12 @@ func (p *Workers) State(uid types.UID) State {
 	return None
 }
 
-// Wanted reports whether a source wants the pod, if only as last known.
-func (p *Workers) Wanted(uid types.UID) bool {
+// Desired reports whether a source wants the pod, if only as last known.
+func (p *Workers) Desired(uid types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w, ok := p.byUID[uid]
-	return ok && w.wanted
+	return ok && w.desired
 }
 
 // RunEnded reports whether a pod's run has ended, and whether another follows. A
@@ -45,15 +45,15 @@ func (p *Workers) RunEnded(uid types.UID) (ended, restarts bool) {
 
 // View is one pod as users see it.
 type View struct {
-	Pod    *v1.Pod
-	Wanted bool
+	Pod     *v1.Pod
+	Desired bool
 	// Since is when it was decided that the pod ends, Grace how many seconds that
 	// may take.
 	Since time.Time
 	Grace int64
 }
 
-// Views returns all pods that are wanted or still ending.
+// Views returns all pods that are desired or still ending.
 func (p *Workers) Views() []View {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +62,7 @@ func (p *Workers) Views() []View {
 		v := w.view()
 		// Of a pod whose directories alone were found there is nothing to show. A pod
 		// whose removal fails is shown with the reason.
-		if v.Wanted || (w.holdsName() || w.retrying) && v.Pod.Name != "" {
+		if v.Desired || (w.holdsName() || w.retrying) && v.Pod.Name != "" {
 			views = append(views, v)
 		}
 	}
@@ -85,8 +85,8 @@ func (p *Workers) Terminating() []View {
 
 // view returns the pod of a worker as users see it; of an orphan, what is known of it.
 func (w *worker) view() View {
-	v := View{Pod: w.acting, Wanted: w.wanted, Since: w.endedAt, Grace: w.ownGrace()}
-	if v.Pod == nil || w.wanted {
+	v := View{Pod: w.acting, Desired: w.desired, Since: w.endedAt, Grace: w.ownGrace()}
+	if v.Pod == nil || w.desired {
 		v.Pod = w.pod
 	}
 	if v.Pod == nil {
@@ -119,7 +119,7 @@ func (p *Workers) Live() (pods []*v1.Pod) {
 }
 
 // Counts are the numbers of workers by kind, in the kubelet's words: config is
-// desired for a wanted pod, orphan for one that no source wants any more, and
+// desired for a desired pod, orphan for one that no source wants any more, and
 // runtime_only for one that only the runtime knows; lifecycle is sync, terminating
 // or terminated. A worker that waits for its name counts as sync.
 type Counts map[Kind]int
@@ -142,7 +142,7 @@ func (p *Workers) Count() Counts {
 		switch {
 		case w.pod == nil:
 			kind.Config, kind.Static = "runtime_only", "unknown"
-		case !w.wanted:
+		case !w.desired:
 			kind.Config = "orphan"
 		}
 		if w.pod != nil && podinfo.PolicyOf(w.pod).Static {

@@ -22,8 +22,8 @@ type worker struct {
 	run
 	// name is the full name that the run waits for or holds.
 	name string
-	// wanted: a source wants the pod.
-	wanted bool
+	// desired: a source wants the pod.
+	desired bool
 	// pod is the newest revision.
 	pod *v1.Pod
 	// notBefore is when a queued run may start; zero is at once.
@@ -159,7 +159,7 @@ func (p *Workers) nextJob(ctx context.Context, w *worker) (SyncJob, context.Cont
 		pod = w.pod
 	}
 	j := SyncJob{
-		State: w.state, Run: w.number, Wanted: w.wanted, Restart: w.restart != nil,
+		State: w.state, Run: w.number, Desired: w.desired, Restart: w.restart != nil,
 		Pod: pod, Found: w.found, Kill: w.kill, NotBefore: w.notBefore, Paused: report, Notified: w.notified.C(),
 	}
 	if w.grace != nil {
@@ -199,10 +199,10 @@ func (p *Workers) complete(w *worker, j SyncJob, result SyncResult) bool {
 	case j.State == Terminated:
 		p.move(w, onCleaned)
 		p.finish(w)
-	case j.State == Finished && !j.Wanted && !w.wanted:
+	case j.State == Finished && !j.Desired && !w.desired:
 		p.forget(w)
 		return true
-	case j.State == Finished && result.Restart && w.wanted:
+	case j.State == Finished && result.Restart && w.desired:
 		p.restart(w, "the disruption has passed", time.Time{})
 	}
 	p.schedule(w, result)

@@ -164,7 +164,7 @@ func (h *workersHarness) want(uid types.UID, want State) {
 	}
 }
 
-// testPod returns a static pod whose annotations say that revision is its template.
+// testPod returns a static pod whose annotations specify that revision is its template.
 func testPod(name string, uid types.UID, revision string) *v1.Pod {
 	grace := int64(30)
 	return &v1.Pod{

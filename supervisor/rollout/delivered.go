@@ -12,7 +12,7 @@ import (
 
 // moveWait is how long a pod of an earlier daemon that its source no longer declares may
 // still be declared by a source that has not delivered: its manifest moved, such as from a
-// file to an artifact. It is longer than a request to a server that answers.
+// file to an artifact. It is longer than a request to a server that responses.
 const moveWait = 30 * time.Second
 
 // markDelivered notes that a source has delivered all its pods, and removes what is

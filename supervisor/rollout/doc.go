@@ -42,8 +42,8 @@
 //	undone       remove    none
 //
 // A trigger that is not in the table is ignored. choose: another revision than the one
-// in effect is wanted: the manifest was edited, or a request was made. revert: the one
-// in effect is wanted again. settled: the revision in effect was Ready, or nothing
+// in effect is desired: the manifest was edited, or a request was made. revert: the one
+// in effect is desired again. settled: the revision in effect was Ready, or nothing
 // judges it; pinned: the same of one that a request chose. An edit that changes the
 // running pod in place, such as a resize, is a revert. A revision that fails while
 // nothing better is known stays in effect; a rollback is never rolled back.

@@ -16,7 +16,7 @@ type ImageTarget struct {
 	Manifest *v1.Pod
 	// UID is that of the revision in effect, empty if none is.
 	UID types.UID
-	// Busy says why its images cannot be changed now; empty if they can.
+	// Busy reports why its images cannot be changed now; empty if they can.
 	Busy string
 	// Images are those in effect that an update has set, by container. Candidate are those of
 	// an update that is prepared and has not replaced the pod yet, Rejected those of the last

@@ -25,7 +25,7 @@ import (
 // replacedDisk is a disk that a test replaces while the daemon runs.
 type replacedDisk struct{ statefile.Operations }
 
-// imagesHarness is a Controller with one manifest, whose pods become what the test says.
+// imagesHarness is a Controller with one manifest, whose pods become what the test reports.
 type imagesHarness struct {
 	t       *testing.T
 	dir     string

@@ -248,7 +248,7 @@ func try(t *testing.T, tr transition, f statefiletest.Fault, at int) (got attemp
 	return got
 }
 
-// restored starts a daemon on what is on the disk, and says what it makes of it.
+// restored starts a daemon on what is on the disk, and reports what it makes of it.
 func (c *course) restored() string {
 	c.begin()
 	u := manifest.PodUpdate{Op: manifest.Add, Source: manifest.SourceFile}

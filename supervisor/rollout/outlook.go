@@ -99,7 +99,7 @@ func restartsOf(st *v1.PodStatus) int32 {
 	return n
 }
 
-// lastExit says how the last instance of a container ended, empty if that is not known.
+// lastExit reports how the last instance of a container ended, empty if that is not known.
 func lastExit(c *v1.ContainerStatus) string {
 	t := c.LastTerminationState.Terminated
 	if t == nil {
@@ -123,7 +123,7 @@ func (c *Controller) lastProbeFailure(r *podRollout) string {
 	return strings.TrimSpace(c.opts.LastEvent(r.current.pod.UID, reasonUnhealthy))
 }
 
-// explained says why a pod is not Ready, after a colon; empty if neither its status nor the failure
+// explained reports why a pod is not Ready, after a colon; empty if neither its status nor the failure
 // of a probe does.
 func explained(st *v1.PodStatus, probe string) string {
 	if st == nil {

@@ -114,13 +114,13 @@ func (c *Controller) restore(r *podRollout, s *storedRollout) {
 	if s.LastGood != "" {
 		r.lastGood = c.restoredRevision(r, s.LastGood)
 	}
-	want := c.wanted(r)
+	want := c.desired(r)
 	current := want
 	if s.Current != want.id {
 		current = c.restoredRevision(r, s.Current)
 	}
 	if current == nil || current != want && !c.stays(current, want) {
-		// The daemon was killed after it let the wanted revision through, or its state was
+		// The daemon was killed after it let the desired revision through, or its state was
 		// lost in part: the newest one it is.
 		if r.history.index(want.id) < 0 {
 			r.history = r.history.with(want, time.Now())
@@ -177,7 +177,7 @@ func (c *Controller) restoreBegin(r *podRollout) {
 }
 
 // stays reports whether the revision that was in effect is to be adopted while the
-// wanted one is prepared.
+// desired one is prepared.
 func (c *Controller) stays(current, want *revision) bool {
 	if replacesAtOnce(want) {
 		return false

@@ -59,7 +59,7 @@ func (c *Controller) undo(fullName, id string) error {
 	if err != nil {
 		return fmt.Errorf("cannot undo the rollout of pod %s: %w", fullName, err)
 	}
-	if e.Revision == r.current.id && r.candidate == nil && (r.choice.pinned != nil || e.Revision == c.wanted(r).id) {
+	if e.Revision == r.current.id && r.candidate == nil && (r.choice.pinned != nil || e.Revision == c.desired(r).id) {
 		return fmt.Errorf("cannot undo the rollout of pod %s: revision %s: %w", fullName, e.Revision, ErrInEffect)
 	}
 	target := r.current
@@ -133,7 +133,7 @@ func (c *Controller) retry(fullName string) error {
 	}
 	c.log.Info("Retrying rollout of pod by request", "pod", fullName, "revision", revisionID(r.manifest))
 	c.locked(func() { r.choice.pinned, r.choice.rejected = nil, nil })
-	if want := c.wanted(r).pod.UID; want != r.current.pod.UID {
+	if want := c.desired(r).pod.UID; want != r.current.pod.UID {
 		c.loop.node.ForgetPrepared(want)
 	}
 	// Stored before the act.

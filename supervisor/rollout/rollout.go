@@ -100,8 +100,8 @@ func (c *Controller) move(r *podRollout, on trigger) bool {
 	return true
 }
 
-// wanted returns the revision that is to be in effect.
-func (c *Controller) wanted(r *podRollout) *revision {
+// desired returns the revision that is to be in effect.
+func (c *Controller) desired(r *podRollout) *revision {
 	if r.choice.pinned != nil {
 		return r.choice.pinned
 	}
@@ -115,11 +115,11 @@ func (c *Controller) wanted(r *podRollout) *revision {
 	return want
 }
 
-// choose makes the wanted revision come into effect: it is in effect already, or it is let
+// choose makes the desired revision come into effect: it is in effect already, or it is let
 // through, or it is prepared. What is let through is added to the update,
 // which may be nil.
 func (c *Controller) choose(r *podRollout, passed *manifest.PodUpdate) {
-	want := c.wanted(r)
+	want := c.desired(r)
 	switch {
 	case want.id == r.current.id || sameInstance(r.current.pod, want.pod):
 		c.keep(r, want)
@@ -179,7 +179,7 @@ func (c *Controller) begin(r *podRollout, want *revision, passed *manifest.PodUp
 	}
 	c.log.Info("Preparing revision of pod, the running one stays until then", "pod", r.name, "uid", want.pod.UID,
 		"revision", want.id)
-	// A daemon that does not find what runs would let the wanted revision through.
+	// A daemon that does not find what runs would let the desired revision through.
 	c.save(r, now)
 	p := &preparation{queued: true}
 	c.locked(func() { r.preparation = p })
@@ -297,7 +297,7 @@ func (c *Controller) judged(r *podRollout) bool {
 }
 
 // imageRollbackAfter is how long a revision may take that differs from its manifest in
-// images, if neither its annotation nor the node's default says so: no user watches it.
+// images, if neither its annotation nor the node's default asks for it: no user watches it.
 const imageRollbackAfter = 5 * time.Minute
 
 // rollbackAfter returns how long the revision in effect may take to become Ready; 0 is

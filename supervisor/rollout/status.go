@@ -182,7 +182,7 @@ func (r *podRollout) explain() *status.Cause {
 }
 
 // Images returns the images that image garbage collection must keep next to those of
-// the wanted pods: of revisions that are prepared, and that a rollback would start.
+// the desired pods: of revisions that are prepared, and that a rollback would start.
 func (c *Controller) Images() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

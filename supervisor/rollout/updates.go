@@ -112,7 +112,7 @@ func (c *Controller) add(name string, pod *v1.Pod, passed *manifest.PodUpdate) {
 	c.byName[name] = r
 	c.byUID[r.current.pod.UID] = r
 	c.mu.Unlock()
-	want := c.wanted(r)
+	want := c.desired(r)
 	if want.id == r.current.id || sameInstance(r.current.pod, want.pod) {
 		// The newer object of what runs.
 		c.locked(func() {
@@ -144,7 +144,7 @@ func (c *Controller) pass(pod *v1.Pod, passed *manifest.PodUpdate) {
 	if c.loop.delivered[source] {
 		op = manifest.Add
 	}
-	// It says nothing about the rest of the source.
+	// It reports nothing about the rest of the source.
 	c.enqueue(manifest.PodUpdate{Op: op, Source: source, Pods: []*v1.Pod{pod}, Awaited: op == manifest.Restore})
 }
 

@@ -22,7 +22,7 @@ const (
 	versionPeriod = time.Minute
 )
 
-// Monitor asks the runtime for its conditions and keeps the last answer. New makes
+// Monitor asks the runtime for its conditions and keeps the last response. New makes
 // one.
 type Monitor struct {
 	health   *cri.Client
@@ -38,17 +38,17 @@ type Monitor struct {
 	versionAt time.Time
 	network   bool
 	netFault  string
-	// answered is when the runtime answered last, and answer why it was not healthy then.
-	// silent is that it did not answer since.
-	answered time.Time
-	answer   string
-	silent   bool
+	// responded is when the runtime responded last, and respond why it was not healthy then.
+	// silent is that it did not respond since.
+	responded time.Time
+	response  string
+	silent    bool
 }
 
 const notAskedYet = "the runtime has not answered yet"
 
 // New returns a monitor that has not asked yet: the runtime is not healthy until it
-// has answered.
+// has responded.
 func New(h *cri.Client, o *pleg.PLEG, log *slog.Logger) *Monitor {
 	return &Monitor{health: h, observer: o, log: log, changed: wakeup.NewSignal(), fault: notAskedYet}
 }
@@ -82,7 +82,7 @@ func (m *Monitor) Run(ctx context.Context) {
 }
 
 // maybeReplaced reports whether the runtime may be of another version than the known one: it
-// has not answered until now, or was not asked for long. An upgrade may take less time than
+// has not responded until now, or was not asked for long. An upgrade may take less time than
 // there is between two questions.
 func (m *Monitor) maybeReplaced() bool {
 	m.mu.Lock()
@@ -102,14 +102,14 @@ func (m *Monitor) fetchVersion(ctx context.Context) error {
 	return nil
 }
 
-// RuntimeName returns the runtime's name, empty before the runtime has answered.
+// RuntimeName returns the runtime's name, empty before the runtime has responded.
 func (m *Monitor) RuntimeName() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.version.Name
 }
 
-// note records an answer and reports whether runtime and network are ready. A
+// note records a response and reports whether runtime and network are ready. A
 // change is logged once.
 func (m *Monitor) note(st cri.RuntimeStatus, err error) bool {
 	fault := ""
@@ -131,7 +131,7 @@ func (m *Monitor) note(st cri.RuntimeStatus, err error) bool {
 		m.since = time.Now()
 	}
 	if m.silent = err != nil; !m.silent {
-		m.answered, m.answer = time.Now(), fault
+		m.responded, m.response = time.Now(), fault
 		m.network, m.netFault = st.NetworkReady, st.NetworkMessage
 	}
 	switch {
@@ -175,30 +175,30 @@ func (m *Monitor) Changed() <-chan struct{} { return m.changed.C() }
 
 // Condition is the last known state of the runtime.
 type Condition struct {
-	// Version is zero before the runtime has answered.
+	// Version is zero before the runtime has responded.
 	Version cri.Version
 	// NotReady is why pods cannot run, empty if they can. Since is the time of the
 	// last change.
 	NotReady string
 	Since    time.Time
-	// answered is when a runtime that does not answer now answered last, zero if it
-	// answers or never did; answer is why pods could not run then.
-	answered time.Time
-	answer   string
+	// responded is when a runtime that does not respond now responded last, zero if it
+	// responds or never did; answer is why pods could not run then.
+	responded time.Time
+	response  string
 }
 
-// silenceTolerated is how long a runtime may not answer before its node is not ready for
+// silenceTolerated is how long a runtime may not respond before its node is not ready for
 // its cluster, as at the kubelet: a runtime that is restarted or upgraded moves no pods.
 const silenceTolerated = 30 * time.Second
 
 // Tolerant returns the condition for the cluster at that time: of a runtime that does not
-// answer, its last answer counts for 30 s.
+// answer, its last response counts for 30 s.
 func (c Condition) Tolerant(now time.Time) Condition {
-	if c.answered.IsZero() {
+	if c.responded.IsZero() {
 		return c
 	}
-	if end := c.answered.Add(silenceTolerated); now.Before(end) {
-		c.NotReady = c.answer
+	if end := c.responded.Add(silenceTolerated); now.Before(end) {
+		c.NotReady = c.response
 	} else {
 		c.Since = end
 	}
@@ -218,7 +218,7 @@ func (m *Monitor) Condition() Condition {
 		c.NotReady = network
 	}
 	if m.silent {
-		c.answered, c.answer = m.answered, cmp.Or(m.answer, network)
+		c.responded, c.response = m.responded, cmp.Or(m.response, network)
 	}
 	return c
 }

@@ -14,7 +14,7 @@ import (
 
 // Generate returns the status of a pod. It is pure: the same Input gives the same
 // status. The phases, conditions, reasons and messages are the kubelet's, except
-// where a comment says otherwise.
+// where a comment reports otherwise.
 func Generate(in Input) v1.PodStatus {
 	if !in.Record.Terminal() {
 		in.triggers = cri.RestartTriggers(in.Pod, in.Observed)

@@ -37,7 +37,7 @@ type Terminal struct {
 
 // Resize is what the status shows of a resize. The zero value is none.
 type Resize struct {
-	// Pending is why the wanted resources are not allocated, with the reason
+	// Pending is why the desired resources are not allocated, with the reason
 	// Infeasible or Deferred; nil if they are.
 	Pending *ResizeStep
 	// InProgress is set while the allocated resources are not those of what runs,
@@ -55,7 +55,7 @@ type ResizeStep struct {
 // Input is everything that Generate reads. It has more than 15 fields because
 // Generate is one pure function of all of them. Nothing in it is written.
 type Input struct {
-	// Pod is the wanted pod. It must not be nil.
+	// Pod is the desired pod. It must not be nil.
 	Pod *v1.Pod
 	// Observed is what the runtime shows; nil, or one without a time, means that
 	// nothing was observed yet.
@@ -84,9 +84,9 @@ type Input struct {
 	// RevisionHeld is why the newest revision of the manifest is not in effect; nil if it
 	// is.
 	RevisionHeld *Cause
-	// Outdated says which containers run with a previous ConfigMap or Secret, empty for none.
+	// Outdated reports which containers run with a previous ConfigMap or Secret, empty for none.
 	Outdated string
-	// Resize is why the resources of running containers are not the wanted
+	// Resize is why the resources of running containers are not the desired
 	// ones, zero if they are.
 	Resize Resize
 	// Devices is the health of the devices of containers, by container name.

@@ -179,16 +179,16 @@ func replaceLink(dir, name, temporary, target string) error {
 // updateEntries makes the entries of the volume links to the current files, and
 // removes all others.
 func updateEntries(volume, current string, files payload) error {
-	wanted := map[string]string{}
+	desired := map[string]string{}
 	for name := range files {
 		top, _, _ := strings.Cut(name, "/")
-		wanted[top] = path.Join(dataLink, top)
+		desired[top] = path.Join(dataLink, top)
 	}
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if target, err := os.Readlink(filepath.Join(volume, name)); err == nil && target == wanted[name] {
+	for _, name := range slices.Sorted(maps.Keys(desired)) {
+		if target, err := os.Readlink(filepath.Join(volume, name)); err == nil && target == desired[name] {
 			continue
 		}
-		if err := replaceLink(volume, name, dataLinkNew, wanted[name]); err != nil {
+		if err := replaceLink(volume, name, dataLinkNew, desired[name]); err != nil {
 			return err
 		}
 	}
@@ -198,7 +198,7 @@ func updateEntries(volume, current string, files payload) error {
 	}
 	for _, entry := range entries {
 		name := entry.Name()
-		if _, ok := wanted[name]; ok || name == dataLink || name == current {
+		if _, ok := desired[name]; ok || name == dataLink || name == current {
 			continue
 		}
 		// Remove links, old files and what a crash has left, but not the

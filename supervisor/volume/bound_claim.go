@@ -46,7 +46,7 @@ func (c *claimVolume) path(plugin string) string {
 	return filepath.Join(c.podDir, volumesDir, plugin, c.name)
 }
 
-// setupBound gives a pod the volume to which its claim is bound. held says that the pod
+// setupBound gives a pod the volume to which its claim is bound. held reports that the pod
 // uses it already: then it is only checked whether its disk is still there, since the runtime
 // creates a directory that is missing, and a network file system is mounted again.
 func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.Binding, claim *v1.PersistentVolumeClaim,
@@ -103,7 +103,7 @@ func (s *setup) setupBound(ctx context.Context, c *claimVolume, bound *binding.B
 		s.reportChange(bound, claim)
 	}
 	if spec.NFS != nil {
-		return mounted, nil // statistics of a server that does not answer would hang
+		return mounted, nil // statistics of a server that does not respond would hang
 	}
 	return mounted, linkTo(c.path(pluginClaim), mounted.Path)
 }

@@ -127,7 +127,7 @@ func (v *Volumes) clusterClaimOf(pod *v1.Pod, vol *v1.Volume, cluster Cluster) *
 	}
 	switch {
 	case volume == nil:
-		c.Path = c.MountPath // of a pod that runs, while the API server has not answered
+		c.Path = c.MountPath // of a pod that runs, while the API server has not responded
 	case c.Users != nil && volume.Spec.Local != nil && binding.IsBlock(volume.Spec.VolumeMode):
 		c.Path, c.MountPath = volume.Spec.Local.Path, volume.Spec.Local.Path
 	default:

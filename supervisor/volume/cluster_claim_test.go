@@ -27,7 +27,7 @@ type clusterNode struct {
 	volume *v1.PersistentVolume
 	// failure is why no pod may start to use the claim.
 	failure error
-	// driver is what the cluster says of the CSI driver, and attachment of the volume; awaited is why it does not.
+	// driver is what the cluster reports of the CSI driver, and attachment of the volume; awaited is why it does not.
 	driver     csivolume.Driver
 	attachment map[string]string
 	awaited    error

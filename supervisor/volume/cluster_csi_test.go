@@ -39,7 +39,7 @@ func (n *clusterNode) inline() *v1.Pod {
 	return p
 }
 
-// A pod waits until the controller has attached its volume, and the driver gets what that says. What is
+// A pod waits until the controller has attached its volume, and the driver gets what that reports. What is
 // published stays so without the cluster.
 func TestClusterCSIVolume(t *testing.T) {
 	n, csi := newClusterCSI(t)
@@ -83,7 +83,7 @@ type published struct {
 
 func (p published) Publish(context.Context, *csivolume.Volume) (string, error) { return p.path, nil }
 
-// The driver gets what its CSIDriver object says: what it wants to know of the pod, and tokens.
+// The driver gets what its CSIDriver object reports: what it wants to know of the pod, and tokens.
 func TestClusterCSIDriver(t *testing.T) {
 	n, csi := newClusterCSI(t)
 	n.driver.PodInfo, n.driver.Tokens = true, []storagev1.TokenRequest{{Audience: "vault"}}
@@ -152,7 +152,7 @@ func TestClusterCSIGroup(t *testing.T) {
 	}
 }
 
-// A driver supports volumes that are declared in pods only if its CSIDriver object says so, and gets to know
+// A driver supports volumes that are declared in pods only if its CSIDriver object allows it, and gets to know
 // the pod only if it wants to.
 func TestClusterInlineCSI(t *testing.T) {
 	n, csi := newClusterCSI(t)

@@ -35,7 +35,7 @@ type CSI interface {
 	Republish(ctx context.Context, v *csivolume.Volume) error
 	// Expand lets the driver expand a published volume to its capacity in bytes, unless it has that already, and
 	// reports whether the driver has done so since the last call. The error is csivolume.ErrExpanding if it has not
-	// answered yet, and csivolume.ErrInfeasible if it never will.
+	// responded yet, and csivolume.ErrInfeasible if it never will.
 	Expand(ctx context.Context, v *csivolume.Volume, bytes int64) (expanded bool, err error)
 	// Unpublish ends the use of all volumes of a pod. After an error it is to be called again.
 	Unpublish(ctx context.Context, uid types.UID) error

@@ -18,7 +18,7 @@ const (
 	hostFileMode = 0o644
 )
 
-// setupHostPath checks that the path is of the wanted type, or creates it.
+// setupHostPath checks that the path is of the desired type, or creates it.
 func setupHostPath(src *v1.HostPathVolumeSource) (string, error) {
 	path := src.Path
 	if !filepath.IsAbs(path) || slices.Contains(strings.Split(path, "/"), "..") {

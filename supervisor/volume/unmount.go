@@ -62,7 +62,7 @@ func unmount(path string) error {
 		}
 		return err
 	case <-limit.C:
-		// Detached, it is no longer visible, and ends when its server answers or
+		// Detached, it is no longer visible, and ends when its server responds or
 		// gives up.
 		return unix.Unmount(path, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH|unix.MNT_FORCE)
 	}

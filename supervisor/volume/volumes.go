@@ -76,19 +76,19 @@ type Objects interface {
 	Secret(namespace, name string) (*v1.Secret, bool)
 	Claim(namespace, name string) (*v1.PersistentVolumeClaim, bool)
 	StorageObjects
-	// Missing explains why an object was not found, and says what to do.
+	// Missing explains why an object was not found, and reports what to do.
 	Missing(ref manifest.ObjectRef) (what, remedy string)
 }
 
-// Cluster says what a cluster has decided about the volumes of its pods. None of its methods waits for an API
-// server: an error says what is awaited, and the pod is synced again when that has changed. Implemented by
+// Cluster reports what a cluster has decided about the volumes of its pods. None of its methods waits for an API
+// server: an error reports what is awaited, and the pod is synced again when that has changed. Implemented by
 // cluster.Objects.
 type Cluster interface {
 	// BoundClaim returns the claim of a volume and the PersistentVolume to which the cluster has bound
 	// it. The error is why no pod may start to use them; a pod that uses them already keeps what is
 	// returned, nil if it is not known.
 	BoundClaim(pod *v1.Pod, volume *v1.Volume) (*v1.PersistentVolumeClaim, *v1.PersistentVolume, error)
-	// CSIDriver returns what the CSIDriver object of a driver says.
+	// CSIDriver returns what the CSIDriver object of a driver reports.
 	CSIDriver(name string) (csivolume.Driver, error)
 	// CSIAttachment returns what the controller that has attached a volume to this node tells the driver;
 	// nil if the driver needs none.
@@ -141,10 +141,10 @@ type Result struct {
 	// Stale names volumes that keep their content because an object that they were
 	// made from no longer exists.
 	Stale []error
-	// Unenforced says of which volumes the size is not enforced, although the file system has
+	// Unenforced reports of which volumes the size is not enforced, although the file system has
 	// quotas.
 	Unenforced []error
-	// Expanded says which volumes were expanded, and Unexpanded which could not be, and why.
+	// Expanded reports which volumes were expanded, and Unexpanded which could not be, and why.
 	Expanded   []string
 	Unexpanded []error
 }

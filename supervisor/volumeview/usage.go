@@ -72,7 +72,7 @@ func (v *View) measure(ctx context.Context, claims []volume.Claim) usage.ClaimVo
 	return v.Meter.Claims(ctx, v.MaxAge, pathsOf(claims))
 }
 
-// claims returns all claims of manifests; none if they cannot be read: podstead volumes says why.
+// claims returns all claims of manifests; none if they cannot be read: podstead volumes reports why.
 func (v *View) claims() []volume.Claim {
 	claims, err := v.Pods.Claims()
 	if err != nil {

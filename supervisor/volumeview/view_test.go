@@ -20,7 +20,7 @@ import (
 	"github.com/podstead/podstead/supervisor/volume"
 )
 
-// The API answers with 404, and a person reads of the volume alone.
+// The API responds with 404, and a person reads of the volume alone.
 func TestAbsentVolumeIsTold(t *testing.T) {
 	const text = "no such persistent volume: default/data"
 	err := absent{fmt.Errorf("%w: default/data", volume.ErrNoClaim)}

@@ -42,7 +42,7 @@ func testsIn(t *testing.T, directories string) map[string]bool {
 	return found
 }
 
-// The page docs/tested.md, which says which test holds which promise about machines and attacks, names every test of
+// The page docs/tested.md, which reports which test holds which promise about machines and attacks, names every test of
 // test/machine, and no test that does not exist.
 func TestPromisesNameTests(t *testing.T) {
 	text, err := os.ReadFile("../../docs/tested.md")

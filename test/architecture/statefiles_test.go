@@ -114,7 +114,7 @@ func formatOf(n ast.Node, directory string) (f stateFormat, ok bool) {
 	return f, true
 }
 
-// Each kind of state file has a row that says what is lost with it, and the row says what the code does.
+// Each kind of state file has a row that reports what is lost with it, and the row reports what the code does.
 func TestStateFilesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/state-files.md")
 	if err != nil {

@@ -46,14 +46,14 @@ func (t *timedCalls) stop() {
 
 // pass passes a call on.
 func (t *timedCalls) pass(_ any, stream grpc.ServerStream) error {
-	var request, answer []byte
+	var request, response []byte
 	if err := stream.RecvMsg(&request); err != nil {
 		return err
 	}
 	method, _ := grpc.MethodFromServerStream(stream)
 	begin := time.Now()
 	// The driver may not serve yet when its registrar has registered it.
-	err := t.driver.Invoke(stream.Context(), method, &request, &answer, grpc.ForceCodec(encoded{}),
+	err := t.driver.Invoke(stream.Context(), method, &request, &response, grpc.ForceCodec(encoded{}),
 		grpc.WaitForReady(true))
 	t.mu.Lock()
 	t.calls = append(t.calls, timedCall{begin, time.Now()})
@@ -61,7 +61,7 @@ func (t *timedCalls) pass(_ any, stream grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	return stream.SendMsg(&answer)
+	return stream.SendMsg(&response)
 }
 
 // between returns the sum of the calls within a span of time.

@@ -8,7 +8,7 @@ import (
 	"github.com/podstead/podstead/test/testbed/deviceplugin"
 )
 
-// benchDevice is the resource of the plugin of the measurements, which answers at once.
+// benchDevice is the resource of the plugin of the measurements, which responds at once.
 const benchDevice = "bench.example/device"
 
 // devices measures the start of a pod with a device; its floor is that of one without, of the same

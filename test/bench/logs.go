@@ -85,17 +85,17 @@ func follow(ctx context.Context, socket, path, file string) error {
 	if err != nil {
 		return err
 	}
-	answer, err := client.Do(q)
+	response, err := client.Do(q)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", path, answer.Status)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", path, response.Status)
 	}
 	written := make(chan error, 1)
 	go func() { written <- writeLog(file) }()
-	n, err := io.CopyN(io.Discard, answer.Body, logged)
+	n, err := io.CopyN(io.Discard, response.Body, logged)
 	if err != nil {
 		return fmt.Errorf("the log ends after %d bytes: %w", n, err)
 	}

@@ -148,11 +148,11 @@ spec:
 `, name, testbed.BusyboxImage)
 }
 
-// probeRecorder answers the probes on the fake runtime and counts them.
+// probeRecorder serves the probes on the fake runtime and counts them.
 type probeRecorder struct {
-	mu     sync.Mutex
-	counts map[string]int
-	answer int32
+	mu       sync.Mutex
+	counts   map[string]int
+	response int32
 }
 
 func (w *probeRecorder) exec(_ context.Context, c critest.Container,
@@ -160,14 +160,14 @@ func (w *probeRecorder) exec(_ context.Context, c critest.Container,
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts[c.ID]++
-	return &runtimeapi.ExecSyncResponse{ExitCode: w.answer}, nil
+	return &runtimeapi.ExecSyncResponse{ExitCode: w.response}, nil
 }
 
 // begin resets the counts and sets another answer.
-func (w *probeRecorder) begin(answer int32) {
+func (w *probeRecorder) begin(response int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.counts, w.answer = map[string]int{}, answer
+	w.counts, w.response = map[string]int{}, response
 }
 
 // lost returns the number of missing probes of the containers in a period. One more or less

@@ -26,15 +26,15 @@ func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, 
 // ControllerGetCapabilities implements the service Controller.
 func (d *driver) ControllerGetCapabilities(context.Context,
 	*csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
-	answer := &csi.ControllerGetCapabilitiesResponse{}
+	response := &csi.ControllerGetCapabilitiesResponse{}
 	for _, c := range []csi.ControllerServiceCapability_RPC_Type{
 		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
 	} {
-		answer.Capabilities = append(answer.Capabilities, &csi.ControllerServiceCapability{
+		response.Capabilities = append(response.Capabilities, &csi.ControllerServiceCapability{
 			Type: &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: c}},
 		})
 	}
-	return answer, nil
+	return response, nil
 }
 
 // ControllerPublishVolume implements the service Controller.

@@ -36,7 +36,7 @@ type call struct {
 	Request any    `json:"request"`
 }
 
-// intercept records a call, and fails or hangs as the test says.
+// intercept records a call, and fails or hangs as the test reports.
 func (d *driver) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any,
 	error) {
 	method := path.Base(info.FullMethod)
@@ -100,7 +100,7 @@ func (d *driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.Nod
 // NodeGetCapabilities implements the service Node.
 func (d *driver) NodeGetCapabilities(context.Context,
 	*csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
-	answer := &csi.NodeGetCapabilitiesResponse{}
+	response := &csi.NodeGetCapabilitiesResponse{}
 	for _, c := range []csi.NodeServiceCapability_RPC_Type{
 		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME, csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
 		csi.NodeServiceCapability_RPC_EXPAND_VOLUME, csi.NodeServiceCapability_RPC_VOLUME_CONDITION,
@@ -109,9 +109,9 @@ func (d *driver) NodeGetCapabilities(context.Context,
 		if _, err := os.Stat(filepath.Join(d.dir, "without", c.String())); err == nil {
 			continue
 		}
-		answer.Capabilities = append(answer.Capabilities, &csi.NodeServiceCapability{
+		response.Capabilities = append(response.Capabilities, &csi.NodeServiceCapability{
 			Type: &csi.NodeServiceCapability_Rpc{Rpc: &csi.NodeServiceCapability_RPC{Type: c}},
 		})
 	}
-	return answer, nil
+	return response, nil
 }

@@ -7,9 +7,9 @@
 //	volumes/ID       the content of a volume, a directory or a block device; a volume that is missing is not found
 //	fail/METHOD      the method fails with the code and the message in the file
 //	leave/METHOD     the method reports success, and leaves what is mounted
-//	hang/METHOD      the method does not answer while the file exists, and does nothing if the caller gives up
+//	hang/METHOD      the method does not respond while the file exists, and does nothing if the caller gives up
 //	condition/ID     the volume is abnormal, with the message in the file
-//	calls.jsonl      each call before it is answered, with its request
+//	calls.jsonl      each call before it is served, with its request
 //	without/CAPABILITY  the driver starts without a capability of the service Node, such as STAGE_UNSTAGE_VOLUME
 //
 // Inline volumes are directories in volumes while they are published.
@@ -95,13 +95,13 @@ func serve(server *grpc.Server, socket string) {
 	log.Fatal(server.Serve(listener))
 }
 
-// GetInfo answers the plugin watcher.
+// GetInfo serves the plugin watcher.
 func (d *driver) GetInfo(context.Context, *register.InfoRequest) (*register.PluginInfo, error) {
 	return &register.PluginInfo{Type: register.CSIPlugin, Name: d.name, Endpoint: d.endpoint,
 		SupportedVersions: []string{"1.0.0"}}, nil
 }
 
-// NotifyRegistrationStatus takes the answer of the plugin watcher.
+// NotifyRegistrationStatus takes the response of the plugin watcher.
 func (d *driver) NotifyRegistrationStatus(_ context.Context,
 	s *register.RegistrationStatus) (*register.RegistrationStatusResponse, error) {
 	log.Printf("registered: %v %s", s.GetPluginRegistered(), s.GetError())

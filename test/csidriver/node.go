@@ -109,7 +109,7 @@ func (d *driver) NodeGetVolumeStats(_ context.Context,
 	if !mounted(r.GetVolumePath()) {
 		return nil, status.Errorf(codes.NotFound, "volume %s is not mounted at %s", r.GetVolumeId(), r.GetVolumePath())
 	}
-	answer := &csi.NodeGetVolumeStatsResponse{
+	response := &csi.NodeGetVolumeStatsResponse{
 		Usage: []*csi.VolumeUsage{
 			{Unit: csi.VolumeUsage_BYTES, Total: 1 << 30, Used: 1 << 20, Available: 1<<30 - 1<<20},
 			{Unit: csi.VolumeUsage_INODES, Total: 1000, Used: 10, Available: 990},
@@ -117,9 +117,9 @@ func (d *driver) NodeGetVolumeStats(_ context.Context,
 		VolumeCondition: &csi.VolumeCondition{Message: "healthy"},
 	}
 	if text, err := os.ReadFile(filepath.Join(d.dir, "condition", r.GetVolumeId())); err == nil {
-		answer.VolumeCondition = &csi.VolumeCondition{Abnormal: true, Message: string(text)}
+		response.VolumeCondition = &csi.VolumeCondition{Abnormal: true, Message: string(text)}
 	}
-	return answer, nil
+	return response, nil
 }
 
 // NodeExpandVolume implements the service Node.

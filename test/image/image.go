@@ -26,7 +26,7 @@ type Image struct {
 	Layers       []Layer // from the lowest
 }
 
-// Config is what an image says about its containers.
+// Config is what an image reports about its containers.
 type Config struct {
 	User       string            `json:",omitempty"`
 	Env        []string          `json:",omitempty"`

@@ -16,7 +16,7 @@ import (
 
 // The package for arm64 on an arm64 machine: it is installed on Debian's kernel and containerd,
 // `podstead check` finds what is missing, the session of README works, every example runs, also
-// after power cuts amid changes, and a purge leaves nothing but what it says.
+// after power cuts amid changes, and a purge leaves nothing but what it reports.
 func TestARM64(t *testing.T) {
 	deb := debOf(t, "v0.0.1", ARM64)
 	m := New(t, Options{Arch: ARM64})

@@ -8,7 +8,7 @@ import (
 )
 
 // Ten pods run again after a boot, those with the highest priority first, also if the URL source
-// does not answer and if there is no network. The test logs how long it takes.
+// does not respond and if there is no network. The test logs how long it takes.
 func testBoot(m *Machine) {
 	t := m.t
 	want, names := map[string]string{}, []string{}

@@ -52,7 +52,7 @@ func check(m *Machine, program string) (bad []finding) {
 	return bad
 }
 
-// install installs podstead from source, as docs/install.md says, on a plain machine without a
+// install installs podstead from source, as docs/install.md reports, on a plain machine without a
 // network: check names what is missing and how to fix it.
 func install(m *Machine) {
 	m.t.Helper()
@@ -93,7 +93,7 @@ func copyImages(m *Machine) {
 	m.CopyIn(archive(m.t, testbed.BusyboxImage, busybox), "/root/busybox.tar", 0o644)
 }
 
-// fixFindings does what `podstead check` says, until it finds nothing more.
+// fixFindings does what `podstead check` reports, until it finds nothing more.
 func fixFindings(m *Machine, program string) {
 	m.t.Helper()
 	// A fix can reveal the next finding: a network configuration needs a kernel module.

@@ -20,7 +20,7 @@ const lifeBudget = 15 * time.Minute
 // runtime on a plain Debian without a network, `podstead check` names what is missing and how to
 // fix it, a manifest in /etc/pods runs, and the session of README works. An upgrade keeps each
 // process. The machine reboots, which ends the pods in order, its power is cut, and a purge leaves
-// nothing but what it says. The part of these tests that `make test` runs.
+// nothing but what it reports. The part of these tests that `make test` runs.
 func TestLife(t *testing.T) {
 	first, second := debOf(t, "v0.0.1", AMD64), debOf(t, "v0.0.2", AMD64)
 	m := New(t, Options{QEMUArgs: repositoryDisk(t)})

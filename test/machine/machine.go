@@ -113,7 +113,7 @@ func (m *Machine) Disk() string { return filepath.Join(m.dir, "disk.qcow2") }
 // Options returns the options, which can be changed for the next Start.
 func (m *Machine) Options() *Options { return &m.options }
 
-// Start powers the machine on and waits until the agent answers, which is before the first
+// Start powers the machine on and waits until the agent responds, which is before the first
 // service starts.
 func (m *Machine) Start() {
 	m.t.Helper()
@@ -188,7 +188,7 @@ func (m *Machine) AwaitOff(reason string) {
 	}
 }
 
-// Run runs a command in the machine. The error says that it could not be run, or that ctx ended
+// Run runs a command in the machine. The error reports that it could not be run, or that ctx ended
 // or the machine went off meanwhile; then the result has the output so far.
 func (m *Machine) Run(ctx context.Context, args ...string) (Result, error) {
 	return m.RunInput(ctx, nil, args...)
@@ -212,7 +212,7 @@ func (m *Machine) Try(script string) (string, error) {
 	return m.output(ctx, script, "sh", "-c", script)
 }
 
-// agent returns the output of a command of the agent itself: wire.Builtin says which ones there are.
+// agent returns the output of a command of the agent itself: wire.Builtin reports which ones there are.
 func (m *Machine) agent(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()

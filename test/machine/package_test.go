@@ -29,7 +29,7 @@ func preparePackages(m *Machine, first, second string) {
 	copyImages(m)
 }
 
-// installPackage installs podstead as docs/install.md says: the recommended packages come along,
+// installPackage installs podstead as docs/install.md reports: the recommended packages come along,
 // and the daemon starts on their containerd, although apt configures that last.
 func installPackage(m *Machine) {
 	m.t.Helper()
@@ -105,7 +105,7 @@ func testUpgrade(m *Machine) {
 	m.Sh("rm /etc/pods/*.yaml")
 }
 
-// testPurge removes the package as docs/install.md says, and looks for what is left.
+// testPurge removes the package as docs/install.md reports, and looks for what is left.
 func testPurge(m *Machine) {
 	t := m.t
 	// Files that a power cut left, and that begin with a dot, are no manifests.
@@ -129,7 +129,7 @@ func testPurge(m *Machine) {
 	}
 }
 
-// expectedAfterPurge matches what docs/install.md says that a purge leaves: what `podstead check`
+// expectedAfterPurge matches what docs/install.md reports that a purge leaves: what `podstead check`
 // had a user create with what the CNI plugins store about that network, and until the next boot
 // cgroups. The last one is the port of the tests' agent.
 var expectedAfterPurge = regexp.MustCompile(

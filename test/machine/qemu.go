@@ -110,7 +110,7 @@ func startQEMU(dir string, o Options, image Image, disk, initrd string) (*qemu, 
 	}
 	q := &qemu{cmd: cmd, ended: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // q.reason says why it ended
+		_ = cmd.Wait() // q.reason reports why it ended
 		close(q.ended)
 	}()
 	if err := q.connect(dir); err != nil {

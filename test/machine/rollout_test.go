@@ -152,7 +152,7 @@ func hasImage(m *Machine, name string) bool {
 }
 
 // cutDuringRollout cuts the power, and waits after the boot until one of these revisions runs. The
-// empty revision says that none has to.
+// empty revision reports that none has to.
 func cutDuringRollout(m *Machine, revisions ...string) {
 	m.t.Helper()
 	began := time.Now()

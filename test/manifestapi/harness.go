@@ -230,7 +230,7 @@ func (h *Harness) Request(method, path, kind, body string) *httptest.ResponseRec
 	return w
 }
 
-// Must sends a request and checks the answer.
+// Must sends a request and checks the response.
 func (h *Harness) Must(code int, words, method, path, kind, body string) map[string]any {
 	h.Helper()
 	w := h.Request(method, path, kind, body)

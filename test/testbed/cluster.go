@@ -188,10 +188,10 @@ func (c *Cluster) StartCSIController(name, socket string) error {
 func (c *Cluster) KillAPI() { c.api.Kill() }
 
 // FreezeAPI stops the API server with SIGSTOP: its connections stay open and no request is
-// answered.
+// responded.
 func (c *Cluster) FreezeAPI() { c.api.Signal(syscall.SIGSTOP) }
 
-// ThawAPI continues a frozen API server. It then answers the requests that arrived in the
+// ThawAPI continues a frozen API server. It then serves the requests that arrived in the
 // meantime.
 func (c *Cluster) ThawAPI() { c.api.Signal(syscall.SIGCONT) }
 

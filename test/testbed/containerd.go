@@ -270,7 +270,7 @@ const SystemCNI = `{"cniVersion": "0.4.0", "name": "bed", "plugins": [{"type": "
 
 // restrict_oom_score_adj lets a sandbox start where CAP_SYS_RESOURCE is missing,
 // as in some virtual machines and containers. Without the timeouts, a containerd that starts on a
-// busy machine kills the containers of each shim that does not answer within seconds.
+// busy machine kills the containers of each shim that does not respond within seconds.
 const config16 = `version = 2
 root = "%[1]s/root"
 state = "%[1]s/state"

@@ -56,7 +56,7 @@ func (d *DRADriver) Kill() {
 	d.process = nil
 }
 
-// Pause lets the driver answer no calls, Continue answers them.
+// Pause lets the driver serve no calls, Continue serves them.
 func (d *DRADriver) Pause()    { d.process.Signal(syscall.SIGSTOP) }
 func (d *DRADriver) Continue() { d.process.Signal(syscall.SIGCONT) }
 

@@ -117,7 +117,7 @@ func (n *Node) Launch() error {
 	return nil
 }
 
-// Start starts the daemon and waits until its API socket answers.
+// Start starts the daemon and waits until its API socket responds.
 func (n *Node) Start(ctx context.Context) error {
 	if err := n.Launch(); err != nil {
 		return err

@@ -58,7 +58,7 @@ func init() {
 	}
 }
 
-// keys are all keys of [Container]; a text says what is lost.
+// keys are all keys of [Container]; a text reports what is lost.
 var keys = map[string]string{
 	"ContainerName": "", "Pod": "", "ServiceName": "", "StartWithPod": "",
 	"Notify":    "the pod is ready when its container runs, without a message of the program; write HealthCmd",

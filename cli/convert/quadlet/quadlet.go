@@ -135,17 +135,17 @@ func (c *converter) unit(u *unitFile, base string) *unitFile {
 
 // builder returns the builder of the pod of a unit.
 func (c *converter) builder(u *unitFile, section, nameKey string) *podbuild.Builder {
-	wanted := u.value(section, nameKey)
+	desired := u.value(section, nameKey)
 	f := u.file()
 	if e, ok := u.last(section, nameKey); ok {
 		f = u.field(e)
 	} else {
-		wanted = u.name
+		desired = u.name
 	}
-	name := podbuild.Name(strings.TrimPrefix(wanted, "systemd-"))
-	if name != wanted {
+	name := podbuild.Name(strings.TrimPrefix(desired, "systemd-"))
+	if name != desired {
 		c.report.Note(f, fmt.Sprintf("the pod is named %s, as names in Kubernetes must be", name),
-			"use that name where others refer to "+wanted)
+			"use that name where others refer to "+desired)
 	}
 	return podbuild.New(name, c.options.Namespace, u.file(), c.report)
 }

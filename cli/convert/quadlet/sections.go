@@ -112,7 +112,7 @@ func (c *converter) pod(u *unitFile) {
 	c.dependencies(u, b)
 }
 
-// serviceSection converts what [Service] says about a container, and reports the rest. k is nil for
+// serviceSection converts what [Service] reports about a container, and reports the rest. k is nil for
 // a .kube unit.
 func (c *converter) serviceSection(u *unitFile, k *container) {
 	policy := v1.RestartPolicyNever

@@ -9,14 +9,14 @@ import (
 	"github.com/podstead/podstead/manifest"
 )
 
-// Severity says what an entry means for the result.
+// Severity reports what an entry means for the result.
 type Severity uint8
 
 // The severities.
 const (
 	// Error means that the input cannot be converted; there is no result.
 	Error Severity = iota
-	// Lost means that the result does not do what the input says here.
+	// Lost means that the result does not do what the input reports here.
 	Lost
 	// Note means that the result does the same in another way, which the user may want to know.
 	Note
@@ -48,7 +48,7 @@ func (f Field) Index(i int, at tree.Position) Field {
 type Entry struct {
 	Field
 	Severity Severity
-	// Problem says what is wrong, lost or different, Remedy what to do.
+	// Problem reports what is wrong, lost or different, Remedy what to do.
 	Problem, Remedy string
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/podstead/podstead/internal/suggest"
 )
 
-// verdict says what becomes of a field of a workload's spec. The zero value is a field that has
+// verdict reports what becomes of a field of a workload's spec. The zero value is a field that has
 // done its work, or is converted elsewhere.
 type verdict struct {
 	severity        report.Severity

@@ -44,7 +44,7 @@ type Store struct {
 	Silent bool
 }
 
-// Rules are what a Format says of its files.
+// Rules are what a Format reports of its files.
 type Rules struct {
 	damaged, newer    statefile.Policy
 	versioned, repeat bool
@@ -52,7 +52,7 @@ type Rules struct {
 	durability        statefile.Durability
 }
 
-// RulesOf returns what a Format says of its files.
+// RulesOf returns what a Format reports of its files.
 func RulesOf[T any](f *statefile.Format[T]) Rules {
 	return Rules{damaged: f.Damaged, newer: f.Newer, versioned: f.Version > 0, repeat: f.Repeat, limit: f.Limit,
 		durability: f.Durability}

@@ -142,7 +142,7 @@ func (k *Keeper) Zone() zone.Zone {
 }
 
 // Start finds the process or starts it, and returns once it has reported whether it listens. An
-// error says why it does not run yet; Run continues to try.
+// error reports why it does not run yet; Run continues to try.
 func (k *Keeper) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -304,8 +304,8 @@ func (k *Keeper) replaceIfOther(ctx context.Context) error {
 	return k.awaitConnection(ctx, ended)
 }
 
-// replace asks the process to become this daemon's program, and reports whether it has begun to. If not, the error says
-// why.
+// replace asks the process to become this daemon's program, and reports whether it has begun to. If not, the error
+// reports why.
 func (k *Keeper) replace() (bool, error) {
 	// The path of this daemon's program may be that of another one by now.
 	argv := append([]string{fmt.Sprintf("/proc/%d/exe", os.Getpid())}, k.cfg.Command...)
@@ -340,7 +340,7 @@ func (k *Keeper) launch(ctx context.Context) error {
 	if err := k.cfg.Dir.Create(); err != nil {
 		return err
 	}
-	// The previous log says why the previous process ended.
+	// The previous log reports why the previous process ended.
 	_ = os.Rename(k.cfg.Dir.Log(), k.cfg.Dir.Log()+".previous")
 	logFile, err := os.OpenFile(k.cfg.Dir.Log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {

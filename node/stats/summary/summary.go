@@ -153,7 +153,7 @@ func containerOf(c *usage.Container, disk *usage.PodDisk) ContainerStats {
 }
 
 // addPressure adds the pressure on CPU and memory to their usage, which may be nil, and returns
-// that on I/O; nil if it is not known, or if only CPU and memory are wanted.
+// that on I/O; nil if it is not known, or if only CPU and memory are desired.
 func addPressure(in Input, when time.Time, list []usage.Pressure, cpu *CPUStats, memory *MemoryStats) (io *IOStats) {
 	for i := range list {
 		p := &list[i]

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Summary is the answer: the node and all running pods. As at the kubelet, unknown
+// Summary is the response: the node and all running pods. As at the kubelet, unknown
 // values are left out.
 type Summary struct {
 	Node NodeStats  `json:"node"`

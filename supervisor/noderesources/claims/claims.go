@@ -25,7 +25,7 @@ type Manager interface {
 	Unprepare(ctx context.Context, uid types.UID) error
 	Retain(keep func(types.UID) bool)
 	// CDIDevices returns the names of the CDI devices that a container has from claims. The error
-	// says that a claim is not prepared.
+	// reports that a claim is not prepared.
 	CDIDevices(pod *v1.Pod, c *v1.Container) ([]string, error)
 	// Changed receives after a driver registered. TakeChanged returns the pods whose claims could not
 	// be prepared.

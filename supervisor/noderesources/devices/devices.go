@@ -31,7 +31,7 @@ type Manager interface {
 	// Check returns why a pod of which nothing runs cannot have its devices now, nil if it can.
 	// The pod waits for them until it has them, or Withdraw or Release is called.
 	Check(pod *v1.Pod) *device.Unavailable
-	// Preview is Check for a pod that is not wanted yet and replaces another one.
+	// Preview is Check for a pod that is not desired yet and replaces another one.
 	Preview(pod *v1.Pod, replaced types.UID) *device.Unavailable
 	Withdraw(uid types.UID)
 	// Allocate allocates the devices; the error is a *device.Unavailable or names the plugin

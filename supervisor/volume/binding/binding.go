@@ -50,7 +50,7 @@ type Request struct {
 
 // Choose returns the binding of a claim; nil if the claim is a directory of its own,
 // which is so without a class, a selector and a volume name unless a volume fits. The
-// error says why the claim cannot be bound, and what would bind it.
+// error reports why the claim cannot be bound, and what would bind it.
 func Choose(r *Request) (*Binding, error) {
 	class, err := className(r)
 	if err != nil {

@@ -119,7 +119,7 @@ func (c *chooser) unlike(volume *v1.PersistentVolume) string {
 	return ""
 }
 
-// unbound says why no volume fits. class is the index of the class of the claim, -1 if
+// unbound reports why no volume fits. class is the index of the class of the claim, -1 if
 // no manifest declares it.
 func (c *chooser) unbound(selector labels.Selector, class int) error {
 	var faults []string

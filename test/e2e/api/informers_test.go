@@ -22,7 +22,7 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// informerRequests counts, by path, the requests of informers that were answered.
+// informerRequests counts, by path, the requests of informers that were served.
 type informerRequests struct {
 	mu sync.Mutex
 	// lists are those for all objects, as a list or at the start of a watch, watches all watches.

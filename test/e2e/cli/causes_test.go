@@ -84,12 +84,12 @@ func TestCausesAtFirstSight(t *testing.T) {
 		n.CLI(1, []string{"Host port:", "default/ported: " + taken}, "status")
 		n.CLI(0, []string{"HostPortConflict", taken}, "events", "--for", "pod/ported")
 		n.Await("the pod gets the connections", func() error {
-			answer, err := http.Get("http://127.0.0.1:" + port + "/")
+			response, err := http.Get("http://127.0.0.1:" + port + "/")
 			if err != nil {
 				return err
 			}
-			defer answer.Body.Close()
-			if body, err := io.ReadAll(io.LimitReader(answer.Body, 100)); string(body) != "pod\n" {
+			defer response.Body.Close()
+			if body, err := io.ReadAll(io.LimitReader(response.Body, 100)); string(body) != "pod\n" {
 				return fmt.Errorf("%q, %w", body, err)
 			}
 			return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/podstead/podstead/test/e2e/harness"
 )
 
-// With a dead runtime, get pods says below its table that the node is not ready, and a pod whose manifest
-// was removed says why it does not stop, in an event too. Output for programs has only the objects. When
+// With a dead runtime, get pods reports below its table that the node is not ready, and a pod whose manifest
+// was removed reports why it does not stop, in an event too. Output for programs has only the objects. When
 // the runtime is back, the pod stops and nothing of this is shown any more.
 func TestRuntimeThatIsDown(t *testing.T) {
 	harness.OnEachPrivateRuntime(t, func(t *testing.T, n *harness.Node) {

@@ -100,8 +100,8 @@ func (c *churn) inconsistency() error {
 	uids := map[string]string{} // of the pods with a sandbox, by full name
 	for _, p := range shown.Items {
 		name := strings.TrimSuffix(p.Name, "-"+c.Name)
-		starts, wanted := left[name]
-		if !wanted {
+		starts, desired := left[name]
+		if !desired {
 			return fmt.Errorf("the cluster has %s, phase %s, deleted %v", p.Name, p.Status.Phase, p.DeletionTimestamp)
 		}
 		delete(left, name)
@@ -144,8 +144,8 @@ func (c *churn) inconsistency() error {
 		if !c.Owns(s.Metadata.Name) || s.State != runtimeapi.PodSandboxState_SANDBOX_READY {
 			continue
 		}
-		uid, wanted := uids[s.Metadata.Name]
-		if !wanted || uid != "" && uid != s.Metadata.Uid {
+		uid, desired := uids[s.Metadata.Name]
+		if !desired || uid != "" && uid != s.Metadata.Uid {
 			return fmt.Errorf("sandbox %s of %s, %s is unexpected", s.Id, s.Metadata.Name, s.Metadata.Uid)
 		}
 		delete(uids, s.Metadata.Name)
@@ -246,7 +246,7 @@ func TestClusterChurn(t *testing.T) {
 	c.MustStillRun("still", still)
 }
 
-// apiUnreachable returns nil once the daemon's last log message about the API server says that
+// apiUnreachable returns nil once the daemon's last log message about the API server reports that
 // it is unreachable.
 func (c *churn) apiUnreachable() error {
 	log, err := os.ReadFile(c.Node.Log())

@@ -77,7 +77,7 @@ func TestCluster(t *testing.T) {
 		return harness.PodReady(p)
 	})
 
-	// A pod whose namespace does not exist in the cluster runs, and an event says why it has
+	// A pod whose namespace does not exist in the cluster runs, and an event reports why it has
 	// no mirror pod.
 	n.WriteManifest("orphan.yaml", mirroredPod("name: orphan, namespace: nowhere", ""))
 	n.AwaitEvent("orphan", "FailedMirror", `namespaces "nowhere" not found`)

@@ -41,10 +41,10 @@ func newDashboard(kubeconfig string, protocols ...string) (*dashboard, error) {
 
 // open connects to a path below the pods.
 func (d *dashboard) open(path string) (*websocket.Conn, error) {
-	c, answer, err := d.dialer.Dial(d.url+path, http.Header{"Origin": {"https://dashboard.example.com"}})
+	c, response, err := d.dialer.Dial(d.url+path, http.Header{"Origin": {"https://dashboard.example.com"}})
 	if err != nil {
-		if answer != nil {
-			err = fmt.Errorf("%w: %s", err, answer.Status)
+		if response != nil {
+			err = fmt.Errorf("%w: %s", err, response.Status)
 		}
 		return nil, err
 	}

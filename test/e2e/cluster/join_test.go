@@ -309,7 +309,7 @@ func checkDelegatedAuth(t *testing.T, n *harness.Node, a *harness.Admin, url, ca
 		t.Fatal(err)
 	}
 	token := strings.TrimSpace(out)
-	// The daemon waits for five seconds for an answer of the API server.
+	// The daemon waits for five seconds for a response of the API server.
 	n.Await("the API server's answer to a foreign token", func() error {
 		if code, text := ask("unknown", "/metrics"); code != 401 {
 			return fmt.Errorf("%d %s", code, text)

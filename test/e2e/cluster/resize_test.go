@@ -73,7 +73,7 @@ func newResizablePod(n *harness.Node, a *harness.Admin, name, policy string, con
 	return p
 }
 
-// resize changes the resources of containers through the subresource. No status that says that
+// resize changes the resources of containers through the subresource. No status that reports that
 // the change was observed may claim that nothing is left to do before the kernel has it.
 func (p *resizablePod) resize(sizes map[string]amounts, restarted ...string) {
 	p.n.T.Helper()
@@ -115,7 +115,7 @@ func resizeConditions(p *v1.Pod) (list []v1.PodCondition) {
 	return list
 }
 
-// mustHave waits until the status says that the spec was observed and no resize is left, and
+// mustHave waits until the status reports that the spec was observed and no resize is left, and
 // then checks at once what the status has, and what the kernel has.
 func (p *resizablePod) mustHave(sizes map[string]amounts) {
 	p.n.T.Helper()

@@ -92,7 +92,7 @@ func TestClusterClaims(t *testing.T) {
 	n.OwnPort()
 	a.Create("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\nautomountServiceAccountToken: false\n")
 
-	// No controller runs yet. A claim that says it has the volume of another one does not get it.
+	// No controller runs yet. A claim that names the volume of another one does not get it.
 	a.Create(clusterClaim("thief", "ReadWriteOnce", ", volumeName: taken") +
 		clusterVolume("taken", "ReadWriteOnce", "owner", "hostPath: {path: "+disk+"}") +
 		claimUser(n, "thief", "thief", "", ""))

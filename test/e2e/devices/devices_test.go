@@ -100,17 +100,17 @@ func TestDevicePlugin(t *testing.T) {
 	})
 }
 
-// A plugin that does not answer keeps only the pods from starting that request its devices. Its devices
+// A plugin that does not respond keeps only the pods from starting that request its devices. Its devices
 // are registered again when the socket was removed, and allocations survive a kill of podstead and a
 // truncated checkpoint.
 func TestDevicePluginFaults(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		n.MustStart()
-		answer := make(chan struct{})
+		response := make(chan struct{})
 		plugin := n.StartDevicePlugin(deviceplugin.Options{Devices: []string{"a", "b"},
 			Allocate: func(ctx context.Context, _ []string) (*pluginapi.ContainerAllocateResponse, error) {
 				select {
-				case <-answer:
+				case <-response:
 					return nil, nil
 				case <-ctx.Done():
 					return nil, ctx.Err()
@@ -129,7 +129,7 @@ func TestDevicePluginFaults(t *testing.T) {
 		if all, err := n.Running("slow"); err != nil || len(all) != 0 {
 			t.Errorf("the pod runs without its device: %v, %v", all, err)
 		}
-		close(answer)
+		close(response)
 		slow := n.AwaitRunning("slow")
 		device := n.Exec(slow, "sh", "-c", "echo $SERIAL")
 

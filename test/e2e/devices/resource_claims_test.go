@@ -87,7 +87,7 @@ func TestResourceClaims(t *testing.T) {
 	start()
 	awaitSlices("the driver is back, and so are its devices", true)
 
-	// A driver that hangs delays its own pods only, and answers later.
+	// A driver that hangs delays its own pods only, and responds later.
 	driver.Pause()
 	a.Create(n.ResourceClaimPod("late", "resourceClaimName: shared", ""))
 	a.Create(n.ClusterPod("plain", testbed.BusyboxImage, "", ""))

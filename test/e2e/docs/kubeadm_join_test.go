@@ -66,7 +66,7 @@ kubectl wait --for=condition=Ready pod/remote --timeout=10m`, o.Hostname, testbe
 	}
 }
 
-// upgrade runs what the page says after the control plane was upgraded, and checks that nothing
+// upgrade runs what the page reports after the control plane was upgraded, and checks that nothing
 // was restarted.
 func (o otherMachine) upgrade() {
 	o.T.Helper()

@@ -50,7 +50,7 @@ exec /opt/kubectl "$@"
 // address of its service.
 const kubeadmPatch = `[{"op": "add", "path": "/spec/containers/0/command/-", "value": "--enable-aggregator-routing=true"}]`
 
-// The commands of docs/bootstrap.md do what the page says, on machines with systemd.
+// The commands of docs/bootstrap.md do what the page reports, on machines with systemd.
 func TestKubeadm(t *testing.T) {
 	t.Parallel()
 	if err := harness.Registry.PushKubernetesImages(testbed.Version("KUBERNETES_VERSION"), nextVersion); err != nil {

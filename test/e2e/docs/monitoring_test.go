@@ -44,24 +44,24 @@ type prometheusServer struct {
 	address string
 }
 
-// get decodes the data of an answer.
+// get decodes the data of a response.
 func (p *prometheusServer) get(path string, query url.Values, data any) error {
 	resp, err := http.Get("http://" + p.address + "/api/v1/" + path + "?" + query.Encode())
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	var answer struct {
+	var response struct {
 		Status, Error string
 		Data          json.RawMessage
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 10<<20)).Decode(&answer); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 10<<20)).Decode(&response); err != nil {
 		return err
 	}
-	if answer.Status != "success" {
-		return errors.New(answer.Error)
+	if response.Status != "success" {
+		return errors.New(response.Error)
 	}
-	return json.Unmarshal(answer.Data, data)
+	return json.Unmarshal(response.Data, data)
 }
 
 // startPrometheus starts a Prometheus with the example's rules, which scrapes the read-only

@@ -11,7 +11,7 @@ import (
 )
 
 // The daemon is killed at random points while manifests are added, edited and removed. After
-// each round exactly the wanted pods run, none twice, and untouched pods still have their
+// each round exactly the desired pods run, none twice, and untouched pods still have their
 // processes.
 func TestDaemonKilledAtRandom(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
@@ -23,19 +23,19 @@ func TestDaemonKilledAtRandom(t *testing.T) {
 		n.WriteManifest("steady.yaml", harness.SleepPod("steady", "one"))
 		n.MustStart()
 		steady := n.AwaitRunning("steady")
-		wanted := map[string]string{} // name to revision
+		desired := map[string]string{} // name to revision
 		before := map[string]harness.Instance{}
 		for round := range rounds {
 			touched := map[string]bool{}
 			for range 1 + random.IntN(2) {
 				name := fmt.Sprintf("p%d", random.IntN(pods))
 				touched[name] = true
-				if _, there := wanted[name]; there && random.IntN(3) == 0 {
+				if _, there := desired[name]; there && random.IntN(3) == 0 {
 					n.RemoveManifest(name + ".yaml")
-					delete(wanted, name)
+					delete(desired, name)
 				} else {
-					wanted[name] = fmt.Sprint(round)
-					n.WriteManifest(name+".yaml", harness.SleepPod(name, wanted[name]))
+					desired[name] = fmt.Sprint(round)
+					n.WriteManifest(name+".yaml", harness.SleepPod(name, desired[name]))
 				}
 			}
 			// At any point between the detection of the manifest and the start of the pod.
@@ -47,7 +47,7 @@ func TestDaemonKilledAtRandom(t *testing.T) {
 			}
 			for i := range pods {
 				name := fmt.Sprintf("p%d", i)
-				word, there := wanted[name]
+				word, there := desired[name]
 				if !there {
 					n.AwaitGone(name)
 					delete(before, name)
@@ -60,7 +60,7 @@ func TestDaemonKilledAtRandom(t *testing.T) {
 				before[name] = now
 			}
 			n.MustStillRun("steady", steady)
-			n.AwaitExactly(len(wanted) + 1)
+			n.AwaitExactly(len(desired) + 1)
 		}
 	})
 }

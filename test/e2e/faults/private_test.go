@@ -41,7 +41,7 @@ func TestPrivateRuntime(t *testing.T) {
 				t.Errorf("containerd was process %d and is %d after the daemon was killed", runtime, now)
 			}
 
-			// On a busy machine its shims answer late.
+			// On a busy machine its shims response late.
 			shim := parentOf(t, p.Pid)
 			signal := func(s syscall.Signal) {
 				if err := syscall.Kill(shim, s); err != nil {
@@ -123,7 +123,7 @@ func TestPrivateRuntimeWithRemovedNetwork(t *testing.T) {
 }
 
 // privateContainerd returns nil if a process of the private containerd other than old exists,
-// whether or not it answers.
+// whether or not it responds.
 func privateContainerd(n *harness.Node, old int) error {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
@@ -159,7 +159,7 @@ func awaitOtherRuntime(n *harness.Node, old int) int {
 	return now
 }
 
-// An endpoint is recorded only once a runtime has answered on it.
+// An endpoint is recorded only once a runtime has responded on it.
 func TestMistypedEndpointIsNotRecorded(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		record, right := filepath.Join(n.Root, "runtime-endpoint"), n.Endpoint

@@ -46,7 +46,7 @@ func killSandbox(n *harness.Node, name string) string {
 }
 
 // A power cut leaves an empty result file of the CNI plugins, because of which
-// containerd 1.6 can never stop the dead sandbox: the pod runs in a new one, and an event says
+// containerd 1.6 can never stop the dead sandbox: the pod runs in a new one, and an event reports
 // why. A removed pod frees its name, and shows why it stays.
 func TestEmptyCNIResultKeepsNoPodDown(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {

@@ -95,7 +95,7 @@ func UnmountedControllers(t *testing.T) (names []string) {
 }
 
 // Needs states which cgroup controllers a test needs, before it starts the node. On a host
-// without one of them it asserts what the documentation says about such a host instead, and
+// without one of them it asserts what the documentation reports about such a host instead, and
 // returns false: the test is over.
 func (n *Node) Needs(controllers ...string) bool {
 	n.T.Helper()
@@ -130,7 +130,7 @@ func (n *Node) Needs(controllers ...string) bool {
 }
 
 // controllerMount returns where a cgroup v1 controller is mounted. A host on which it is not
-// cannot show what a test is about; the error says how to mount it.
+// cannot show what a test is about; the error reports how to mount it.
 func controllerMount(controller string) (string, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {

@@ -91,13 +91,13 @@ func (n *Node) Configz() map[string]any {
 	if err != nil {
 		n.T.Fatal(err)
 	}
-	var answer struct {
+	var response struct {
 		Config map[string]any `json:"kubeletconfig"`
 	}
-	if err := json.Unmarshal(body, &answer); err != nil {
+	if err := json.Unmarshal(body, &response); err != nil {
 		n.T.Fatal(err)
 	}
-	return answer.Config
+	return response.Config
 }
 
 // AwaitStatusLine waits until podstead status prints the words and exits with the code.

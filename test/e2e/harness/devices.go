@@ -55,19 +55,19 @@ func (n *Node) StartDevicePlugin(o deviceplugin.Options) *deviceplugin.Plugin {
 		Devices: o.Devices,
 		Allocate: func(ctx context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
 			if o.Allocate != nil {
-				if answer, err := o.Allocate(ctx, ids); err != nil {
-					return answer, err
+				if response, err := o.Allocate(ctx, ids); err != nil {
+					return response, err
 				}
 			}
-			answer := &pluginapi.ContainerAllocateResponse{
+			response := &pluginapi.ContainerAllocateResponse{
 				Envs:   map[string]string{"SERIAL": strings.Join(ids, ",")},
 				Mounts: []*pluginapi.Mount{{HostPath: "/etc/hostname", ContainerPath: "/etc/of-the-host", ReadOnly: true}},
 			}
 			for _, id := range ids {
-				answer.Devices = append(answer.Devices,
+				response.Devices = append(response.Devices,
 					&pluginapi.DeviceSpec{HostPath: deviceSource, ContainerPath: "/dev/serial-" + id, Permissions: "rw"})
 			}
-			return answer, nil
+			return response, nil
 		},
 	})
 	if err != nil {

@@ -56,7 +56,7 @@ func (n *Node) OwnPort() {
 	n.Args = append(n.Args, "--address", "127.0.0.1", "--port", strconv.Itoa(HostPort()))
 }
 
-// MustStart starts the daemon and waits until it answers.
+// MustStart starts the daemon and waits until it responds.
 func (n *Node) MustStart() {
 	n.T.Helper()
 	if n.hasKubeconfig && !slices.Contains(n.Args, "--port") {

@@ -122,7 +122,7 @@ func CheckTerminal(n *Node, cmd *exec.Cmd) error {
 	return nil
 }
 
-// CheckAttached attaches to a container that answers each line.
+// CheckAttached attaches to a container that serves each line.
 func CheckAttached(attached *exec.Cmd) error {
 	in, err := attached.StdinPipe()
 	if err != nil {

@@ -113,7 +113,7 @@ spec:
 `, name, more, volumes, testbed.BusyboxImage, mounts)
 }
 
-// MustContain fails the test unless each shell command in a container prints the wanted
+// MustContain fails the test unless each shell command in a container prints the desired
 // output.
 func (n *Node) MustContain(i Instance, wants map[string]string) {
 	n.T.Helper()

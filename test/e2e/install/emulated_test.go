@@ -77,7 +77,7 @@ func testEmulatedCommands(n *harness.Node, p platform) {
 		t.Errorf("validate of a bad manifest exited with %d: %s%s", status, out, errs)
 	}
 
-	// What check says depends on the host, so what this machine's own program says is the measure.
+	// What check reports depends on the host, so what this machine's own program reports is the measure.
 	findings := func(binary string) map[string]string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), binary, "check", "-o", "json", "--container-runtime-endpoint", n.Endpoint,

@@ -119,7 +119,7 @@ func stored(s *harness.Machine) string {
 
 // The Debian package is installed before the runtime is configured, as apt does in one run: the
 // daemon waits for it, and does not choose a private containerd in the meantime. Without any
-// runtime the installation succeeds, the journal says what is missing, and the daemon finds the
+// runtime the installation succeeds, the journal reports what is missing, and the daemon finds the
 // runtime that is installed later.
 func TestDebianPackageBeforeRuntime(t *testing.T) {
 	t.Parallel()

@@ -68,7 +68,7 @@ func TestBandwidth(t *testing.T) {
 	}
 }
 
-// On a network without the plugin the pod runs, and an event says that nothing limits it.
+// On a network without the plugin the pod runs, and an event reports that nothing limits it.
 func TestBandwidthWithoutPlugin(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		n.WriteManifest("p.yaml", limitedPod("p"))

@@ -114,12 +114,12 @@ func awaitPageOf(n *harness.Node, url, want string) {
 	n.T.Helper()
 	n.Await("the host gets "+url, func() error {
 		client := http.Client{Timeout: 10 * time.Second}
-		answer, err := client.Get(url)
+		response, err := client.Get(url)
 		if err != nil {
 			return err
 		}
-		defer answer.Body.Close()
-		page, err := io.ReadAll(answer.Body)
+		defer response.Body.Close()
+		page, err := io.ReadAll(response.Body)
 		if err == nil && strings.TrimSpace(string(page)) != want {
 			err = fmt.Errorf("got %q", page)
 		}

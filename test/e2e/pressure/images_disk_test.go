@@ -89,11 +89,11 @@ func TestImageGCOnAFullDisk(t *testing.T) {
 		"--eviction-hard", "", "--pod-dns", "never"}
 	n.MustStart()
 	// It is pulled before all others, and its pod does not start because an object is missing.
-	wanted := pushLargeImage(n, "wanted", 1<<20)
+	desired := pushLargeImage(n, "wanted", 1<<20)
 	n.WriteManifest("wanted.yaml",
-		strings.Replace(harness.ImagePod("wanted", wanted, "hostNetwork: true"), "name: main",
+		strings.Replace(harness.ImagePod("wanted", desired, "hostNetwork: true"), "name: main",
 			"name: main\n      envFrom: [{configMapRef: {name: none}}]", 1))
-	if out, errs, status := n.Podstead("images", "pull", wanted, "--api-socket", n.Socket()); status != 0 {
+	if out, errs, status := n.Podstead("images", "pull", desired, "--api-socket", n.Socket()); status != 0 {
 		t.Fatalf("images pull exited with %d: %s%s", status, out, errs)
 	}
 	var refs []string
@@ -118,8 +118,8 @@ func TestImageGCOnAFullDisk(t *testing.T) {
 	if most := highest.Load(); most < 85 {
 		t.Errorf("the disk was used to %d%% at most: nothing was tested", most)
 	}
-	if states, err := n.Images(); err != nil || states[wanted] != "wanted" {
-		t.Errorf("the image that a manifest names is %q: %v %v", states[wanted], states, err)
+	if states, err := n.Images(); err != nil || states[desired] != "wanted" {
+		t.Errorf("the image that a manifest names is %q: %v %v", states[desired], states, err)
 	}
 	if n.HasImage(refs[0]) || !n.HasImage(refs[9]) || !n.HasImage(refs[8]) {
 		t.Errorf("images present: first %t, ninth %t, last %t", n.HasImage(refs[0]), n.HasImage(refs[8]), n.HasImage(refs[9]))

@@ -27,7 +27,7 @@ func resizable(main, otherMemory string) string {
 
 // mustReportAFailedResize is what is documented of a host with a cgroup v1 controller that is not
 // mounted: the runtime does not tell how much memory a container uses, so that a limit is raised
-// and not lowered. The status says why, and the same process keeps running.
+// and not lowered. The status reports why, and the same process keeps running.
 func mustReportAFailedResize(n *harness.Node) {
 	n.T.Helper()
 	n.WriteManifest("p.yaml", resizable("limits: {cpu: 100m, memory: 64Mi}, requests: {cpu: 10m}", "16Mi"))

@@ -115,12 +115,12 @@ func awaitUpdated(n *harness.Node, word string) harness.Instance {
 // imageID returns the ID of the image that the runtime has under a name, empty if none.
 func imageID(n *harness.Node, ref string) string {
 	n.T.Helper()
-	answer, err := n.Runtime.CRI.Images.ImageStatus(n.T.Context(),
+	response, err := n.Runtime.CRI.Images.ImageStatus(n.T.Context(),
 		&runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
 	if err != nil {
 		n.T.Fatal(err)
 	}
-	return answer.GetImage().GetId()
+	return response.GetImage().GetId()
 }
 
 // A tag that moves at its registry, which requires a login, is shown by --dry-run and replaces

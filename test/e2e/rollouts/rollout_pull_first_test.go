@@ -21,7 +21,7 @@ func wordPod(name, word, image, annotation string) string {
 	return manifest
 }
 
-// awaitRevisionHeld waits until the status of a pod says that the newest revision of its
+// awaitRevisionHeld waits until the status of a pod specifies that the newest revision of its
 // manifest is not in effect, with these words.
 func awaitRevisionHeld(n *harness.Node, name string, words ...string) {
 	n.T.Helper()

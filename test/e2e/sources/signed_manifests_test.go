@@ -160,7 +160,7 @@ func TestSignedManifests(t *testing.T) {
 	n.WriteManifest("p.yaml.sig", second.blob(two, detached))
 	n.AwaitOther("p", p)
 
-	// A daemon whose keys cannot be read does not start, and says why.
+	// A daemon whose keys cannot be read does not start, and reports why.
 	n.Kill()
 	out, err := n.Command("run", "--root-dir", t.TempDir(), "--manifest-verify-key",
 		filepath.Join(first.dir, "cosign.key")).CombinedOutput()

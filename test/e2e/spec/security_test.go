@@ -226,7 +226,7 @@ spec:
 	})
 }
 
-// A container whose security context cannot be satisfied is not started, and its status says
+// A container whose security context cannot be satisfied is not started, and its status reports
 // why.
 func TestSecurityContextThatCannotBe(t *testing.T) {
 	named := userImage(t, "nobody")

@@ -68,7 +68,7 @@ func upgradeWithCSI(t *testing.T, n *harness.Node, binary string) {
 	n.Binary = testbed.Product()
 	n.MustStart()
 
-	// Only the record says what the removed pod used.
+	// Only the record reports what the removed pod used.
 	d.AwaitCalls("other", "Stage", "Publish", "Unpublish", "Unstage")
 	n.AwaitPodDirGone(shown["removed"])
 	for _, pod := range []string{"app", "raw"} {

@@ -119,7 +119,7 @@ func upgradeNodeResources(t *testing.T, n *harness.Node, binary string) {
 	n.AwaitReady("p")
 	shown := map[string]v1.Pod{}
 	for _, name := range []string{"own", "device", "app", "files"} {
-		if _, wanted := pods[name]; name == "own" && !wanted {
+		if _, desired := pods[name]; name == "own" && !desired {
 			continue
 		}
 		shown[name], pods[name] = n.AwaitReady(name), n.AwaitRunning(name)
@@ -130,7 +130,7 @@ func upgradeNodeResources(t *testing.T, n *harness.Node, binary string) {
 	device := strings.TrimSpace(n.Exec(pods["device"], "sh", "-c", "echo $SERIAL"))
 	ownCPUs := func() (process string) {
 		t.Helper()
-		if i, wanted := pods["own"]; wanted {
+		if i, desired := pods["own"]; desired {
 			var err error
 			if process, _, err = harness.AllowedCPUs(i.Pid); err != nil {
 				t.Fatal(err)

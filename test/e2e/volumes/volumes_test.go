@@ -259,7 +259,7 @@ func mount(t *testing.T, fsType, path string) {
 	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
 }
 
-// NFS needs the host's mount.nfs. If it is missing, the pod's status says so; with it, the
+// NFS needs the host's mount.nfs. If it is missing, the pod's status reports it; with it, the
 // volume is mounted and later unmounted. The kernel of the test hosts has no NFS, so a
 // replacement mounts a tmpfs.
 func TestNFSByTheHostsProgram(t *testing.T) {
@@ -292,7 +292,7 @@ func TestNFSByTheHostsProgram(t *testing.T) {
 }
 
 // A daemon that crashed leaves mounts; the next one unmounts those of pods that are no longer
-// wanted. A foreign mount in a pod's directory is neither deleted nor unmounted, and the
+// desired. A foreign mount in a pod's directory is neither deleted nor unmounted, and the
 // directory stays until the mount is gone.
 func TestTeardownStopsAtMounts(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {

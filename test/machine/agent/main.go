@@ -161,7 +161,7 @@ func (a *agent) start(f wire.Frame) {
 	a.commands[f.ID] = c
 	a.mu.Unlock()
 	go func() {
-		_ = cmd.Wait() // the status says how it ended
+		_ = cmd.Wait() // the status reports how it ended
 		a.mu.Lock()
 		delete(a.commands, f.ID)
 		a.mu.Unlock()

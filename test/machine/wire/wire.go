@@ -15,10 +15,10 @@ const PortName = "podstead.machine"
 //
 //	agent marks              which test pods run
 //	agent read POD PATH      a file as a process of a test pod sees it
-//	agent get SOCKET PATH    what an HTTP server on a unix socket answers
+//	agent get SOCKET PATH    what an HTTP server on a unix socket responds
 const Builtin = "agent"
 
-// Kind says what a frame carries.
+// Kind reports what a frame carries.
 type Kind uint8
 
 const (
@@ -41,7 +41,7 @@ const (
 // Command is a command of the machine.
 type Command struct {
 	Args []string
-	// Input says that Stdin frames follow. Without them the command reads from /dev/null.
+	// Input reports that Stdin frames follow. Without them the command reads from /dev/null.
 	Input bool
 }
 
@@ -50,7 +50,7 @@ type ExitStatus struct {
 	// Code is the exit code, 128 plus the signal if a signal ended the command, and -1 if it
 	// could not be started.
 	Code int
-	// Err says why the command could not be started.
+	// Err reports why the command could not be started.
 	Err string
 }
 

@@ -72,7 +72,7 @@ func loadSchema() (*jsonschema.Schema, error) {
 	return c.Compile(schemaURL + "bom-1.6.schema.json")
 }
 
-// check reports what is wrong with a bill of materials, or with what it says about itself.
+// check reports what is wrong with a bill of materials, or with what it reports about itself.
 func check(schema *jsonschema.Schema, file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package deviceplugin is a device plugin (API v1beta1) for tests: it registers, lists devices
-// whose health the test sets, and answers as the test says.
+// whose health the test sets, and responds as the test reports.
 package deviceplugin
 
 import (
@@ -32,13 +32,13 @@ type Options struct {
 	Devices []string
 	// Nodes are the NUMA nodes of devices, by ID; without one the plugin reports none.
 	Nodes map[string]int64
-	// Allocate answers for one container; nil answers with nothing.
+	// Allocate responds for one container; nil returns nothing.
 	Allocate func(ctx context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error)
 	// Preferred chooses devices; nil leaves the choice to the node.
 	Preferred func(available, must []string, count int) []string
 	// PreStart is called before each start of a container; nil is not called.
 	PreStart func(ids []string) error
-	// OptionsFault is the error of GetDevicePluginOptions; nil answers.
+	// OptionsFault is the error of GetDevicePluginOptions; nil responds.
 	OptionsFault error
 }
 
@@ -250,18 +250,18 @@ func (p *Plugin) ListAndWatch(_ *pluginapi.Empty,
 // GetPreferredAllocation implements the API.
 func (p *Plugin) GetPreferredAllocation(_ context.Context,
 	r *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
-	answer := &pluginapi.PreferredAllocationResponse{}
+	response := &pluginapi.PreferredAllocationResponse{}
 	for _, c := range r.GetContainerRequests() {
 		ids := p.options.Preferred(c.GetAvailableDeviceIDs(), c.GetMustIncludeDeviceIDs(), int(c.GetAllocationSize()))
-		answer.ContainerResponses = append(answer.ContainerResponses,
+		response.ContainerResponses = append(response.ContainerResponses,
 			&pluginapi.ContainerPreferredAllocationResponse{DeviceIDs: ids})
 	}
-	return answer, nil
+	return response, nil
 }
 
 // Allocate implements the API.
 func (p *Plugin) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
-	answer := &pluginapi.AllocateResponse{}
+	response := &pluginapi.AllocateResponse{}
 	for _, c := range r.GetContainerRequests() {
 		p.mu.Lock()
 		p.allocated = append(p.allocated, c.GetDevicesIds())
@@ -273,9 +273,9 @@ func (p *Plugin) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) (*p
 				return nil, err
 			}
 		}
-		answer.ContainerResponses = append(answer.ContainerResponses, one)
+		response.ContainerResponses = append(response.ContainerResponses, one)
 	}
-	return answer, nil
+	return response, nil
 }
 
 // PreStartContainer implements the API.

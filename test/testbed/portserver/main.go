@@ -1,4 +1,4 @@
-// Command portserver serves TCP ports in a container: 7001 echoes its input, 7002 answers with
+// Command portserver serves TCP ports in a container: 7001 echoes its input, 7002 responds with
 // the SHA-256 of its input once that has ended. 7010 to 7012 are hostile HTTP servers: their
 // status line, their headers and their body never end. 7013 accepts no connection, and its
 // queue is full. `portserver uid` prints the effective user ID instead.
@@ -70,7 +70,7 @@ func fullQueue(port int) {
 	}
 }
 
-func serve(address string, answer func(net.Conn) error) {
+func serve(address string, response func(net.Conn) error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		log.Fatal(err)
@@ -82,7 +82,7 @@ func serve(address string, answer func(net.Conn) error) {
 		}
 		go func() {
 			defer c.Close()
-			if err := answer(c); err != nil {
+			if err := response(c); err != nil {
 				log.Print(err)
 			}
 		}()
