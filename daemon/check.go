@@ -17,6 +17,7 @@ import (
 	"github.com/podstead/podstead/cri/private"
 	"github.com/podstead/podstead/daemon/preflight"
 	"github.com/podstead/podstead/internal/buildinfo"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/node/firewall"
 	"github.com/podstead/podstead/node/nameserver/keeper"
 )
@@ -143,7 +144,10 @@ func checkSettings(ctx context.Context, o *config.Options, running int) prefligh
 	own := "unix://" + privateConfig(o).Socket()
 	r.Endpoint = o.Runtime.Endpoint
 	if r.Endpoint == "" {
-		remembered, _ := private.NewEndpointFile(o.Paths.Root).Load()
+		var remembered string
+		if remembered, r.Err = private.NewEndpointFile(o.Paths.Root, statefile.Disk{}).Load(); r.Err != nil {
+			return s
+		}
 		r.Endpoint = private.Choose(ctx, remembered, private.UsualSockets, own)
 	}
 	if r.Private = r.Endpoint == own; r.Private {

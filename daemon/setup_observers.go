@@ -45,7 +45,7 @@ func (d *daemon) createObservers(context.Context) error {
 	p.oomKills.ReadHistory()
 	p.pleg = pleg.New(pleg.Config{Runtime: client, OOMKills: p.oomKills, Log: d.log, Relisted: p.counters.Relisted})
 	p.events = event.New(event.Config{Node: d.nodeName, File: filepath.Join(d.opts.Paths.Root, "events", "journal.jsonl"),
-		Unwritten: d.unwritten, Log: d.log})
+		Disk: d.disk, Log: d.log})
 	// The kubelet's first event. It shows when the daemon was restarted.
 	p.events.Event(nil, v1.EventTypeNormal, "Starting", "Starting podstead.")
 	if conflict := d.runtime.Kubelet; conflict != nil {

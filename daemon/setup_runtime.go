@@ -25,12 +25,12 @@ func (d *daemon) openRuntime(ctx context.Context) error {
 		return err
 	}
 	o, own := d.opts, privateConfig(d.opts)
-	own.Unwritten = d.unwritten
+	own.Disk = d.disk
 	d.instance = cri.Instance(machineID(d.nodeName, d.log), o.Paths.Root)
 	rt, err := connect.Open(ctx, connect.Config{
 		Dial: cri.Options{Endpoint: o.Runtime.Endpoint, Instance: d.instance, RequestTimeout: o.Runtime.RequestTimeout,
 			Log: d.log, Observe: d.observers.counters.RuntimeCall},
-		Private: own, Record: private.NewEndpointFile(o.Paths.Root), Binary: private.Binary,
+		Private: own, Record: private.NewEndpointFile(o.Paths.Root, d.disk), Binary: private.Binary,
 		Kubelet: func(endpoint string) (kubelet, err error) {
 			if err = preflight.CheckKubelet("/proc", endpoint); errors.As(err, new(*preflight.KubeletError)) {
 				return err, nil

@@ -43,11 +43,15 @@ type Runtime struct {
 }
 
 // Open connects to the runtime of the settings, else to the one used before, else to one that responds on its usual
-// socket, else to a private containerd.
+// socket, else to a private containerd. If the record of the one used before cannot be read, the settings must name one.
 func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	remembered, err := cfg.Record.Load()
+	if err != nil && cfg.Dial.Endpoint == "" {
+		return nil, err // with another one each pod could be started a second time
+	}
 	if err != nil {
-		return nil, err
+		cfg.Dial.Log.Warn("Previous container runtime is unknown; pods that another one still runs will run twice",
+			"err", err)
 	}
 	dial, own := cfg.Dial, "unix://"+cfg.Private.Socket()
 	if dial.Endpoint == "" {
@@ -81,14 +85,16 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 		_ = client.Close()
 		return nil, err
 	}
-	opened.Remember = sync.OnceFunc(func() {
-		err := cfg.Private.Unwritten.Write(cfg.Record.Path(), func() error { return cfg.Record.Save(dial.Endpoint) })
-		if err != nil {
-			dial.Log.Warn("Failed to record the runtime's endpoint, retrying", "err", err)
+	opened.Remember = func() {}
+	if remembered != dial.Endpoint {
+		opened.Remember = sync.OnceFunc(func() {
+			if err := cfg.Record.Save(dial.Endpoint); err != nil {
+				dial.Log.Warn("Failed to record the runtime's endpoint, retrying", "err", err)
+			}
+		})
+		if opened.Private != nil || responses(ctx, client) {
+			opened.Remember()
 		}
-	})
-	if opened.Private != nil || remembered == dial.Endpoint || responses(ctx, client) {
-		opened.Remember()
 	}
 	dial.Log.Info("Using container runtime", "endpoint", dial.Endpoint)
 	return opened, nil

@@ -3,6 +3,7 @@ package connect
 import (
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,7 +11,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/critest"
 	"github.com/podstead/podstead/cri/private"
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // host is a host with two runtimes, of which the first listens on a usual socket.
@@ -34,8 +35,8 @@ func newHost(t *testing.T) *host {
 	h.serve(h.other, h.otherSocket)
 	h.cfg = Config{
 		Dial:    cri.Options{Instance: critest.Instance, Log: slog.New(slog.DiscardHandler)},
-		Private: private.Config{State: filepath.Join(dir, "private"), Unwritten: unwritten.New()},
-		Record:  private.NewEndpointFile(dir), Installation: private.Installation{Sockets: []string{h.usualSocket}},
+		Private: private.Config{State: filepath.Join(dir, "private")},
+		Record:  private.NewEndpointFile(dir, statefile.Disk{}), Installation: private.Installation{Sockets: []string{h.usualSocket}},
 		Kubelet: func(string) (kubelet, err error) { return nil, nil },
 		Binary:  func() (string, error) { return "", errNoBinary },
 	}
@@ -92,6 +93,27 @@ func TestPrivate(t *testing.T) {
 	h.cfg.Installation.Sockets = nil
 	if _, err := h.open(""); !errors.Is(err, errNoBinary) {
 		t.Error(err)
+	}
+}
+
+// With a damaged record it is not known on which runtime the pods run: only the settings can name it.
+func TestDamagedRecord(t *testing.T) {
+	for _, damaged := range []string{"", "unix:///run/a.sock\nunix:///run/b.sock\n", "containerd"} {
+		h := newHost(t)
+		path := filepath.Join(filepath.Dir(h.usualSocket), "runtime-endpoint")
+		if err := os.WriteFile(path, []byte(damaged), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.open(""); err == nil || !strings.Contains(err.Error(), path+" cannot be used") {
+			t.Errorf("with %q: %v", damaged, err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != damaged {
+			t.Errorf("it was changed to %q, %v", got, err)
+		}
+		rt, err := h.open("unix://" + h.otherSocket)
+		h.uses(rt, err, h.otherSocket, h.otherSocket)
+		rt, err = h.open("")
+		h.uses(rt, err, h.otherSocket, h.otherSocket)
 	}
 }
 

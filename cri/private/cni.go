@@ -59,12 +59,12 @@ func (c Config) cniConf(bin string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	err = writeNetwork(own, text)
-	c.Unwritten.Report(own, err)
+	err = c.writeNetwork(own, text)
+	c.Disk.Unwritten.Report(own, err)
 	if err != nil {
 		// The next start finds the bridge, and writes the same network again.
 		own = filepath.Join(c.State, "cni", "net.d")
-		err = writeNetwork(own, text)
+		err = c.writeNetwork(own, text)
 	}
 	return own, err
 }
@@ -120,15 +120,15 @@ func (c Config) updateNetwork(dir, bin string) {
 		return // it is another network, of the administrator
 	}
 	if now := withBandwidth(text, executable(filepath.Join(bin, "bandwidth"))); !bytes.Equal(now, text) {
-		c.Unwritten.Report(file, replaceFile(file, now, 0o644))
+		c.Disk.Unwritten.Report(file, c.replaceFile(file, now, 0o644))
 	}
 }
 
-func writeNetwork(dir string, text []byte) error {
+func (c Config) writeNetwork(dir string, text []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("failed to create the directory of the pod network: %w", err)
 	}
-	return replaceFile(filepath.Join(dir, networkFile), text, 0o644)
+	return c.replaceFile(filepath.Join(dir, networkFile), text, 0o644)
 }
 
 // hasNetwork reports whether the directory contains a config that a runtime

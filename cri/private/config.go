@@ -9,8 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/podstead/podstead/internal/atomicfile"
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 // Config locates the private containerd. All paths are absolute.
@@ -34,8 +33,8 @@ type Config struct {
 	// SystemdCgroup lets systemd create the cgroups of containers. While containers of another
 	// start run, the driver stays the one that they were created with.
 	SystemdCgroup bool
-	// Unwritten records the files that could not be written.
-	Unwritten *unwritten.Files
+	// Disk is where Root is.
+	Disk statefile.Disk
 }
 
 // Socket returns the path of the containerd's socket.
@@ -157,7 +156,7 @@ func (c Config) prepare() error {
 		}
 	}
 	// It is empty unless the administrator puts settings into it.
-	c.Unwritten.Report(c.CertsDir(), os.MkdirAll(c.CertsDir(), 0o711))
+	c.Disk.Unwritten.Report(c.CertsDir(), os.MkdirAll(c.CertsDir(), 0o711))
 	bin, err := c.cniBin()
 	if err != nil {
 		return err
@@ -177,12 +176,12 @@ func (c Config) prepare() error {
 func (c Config) writeConfig(text []byte) error {
 	// A config of an earlier start below State would be used instead.
 	_ = os.Remove(c.stateFile())
-	err := replaceFile(c.rootFile(), text, 0o600)
-	c.Unwritten.Report(c.rootFile(), err)
+	err := c.replaceFile(c.rootFile(), text, 0o600)
+	c.Disk.Unwritten.Report(c.rootFile(), err)
 	if err == nil {
 		return nil
 	}
-	return replaceFile(c.stateFile(), text, 0o600)
+	return c.replaceFile(c.stateFile(), text, 0o600)
 }
 
 // checkDisk returns why containerd cannot write below Root, nil if it can.
@@ -222,11 +221,11 @@ func capable(capability uint) bool {
 }
 
 // replaceFile replaces a file whose content differs.
-func replaceFile(path string, data []byte, mode os.FileMode) error {
+func (c Config) replaceFile(path string, data []byte, mode os.FileMode) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
-	if err := atomicfile.ReplaceMode(path, data, mode); err != nil {
+	if err := c.Disk.Replace(path, data, mode, statefile.Atomic); err != nil {
 		return fmt.Errorf("failed to write %s: %w", path, err)
 	}
 	return nil

@@ -67,7 +67,7 @@ func (c *Containerd) Start(ctx context.Context) error {
 	if fault == nil {
 		return err
 	}
-	c.cfg.Unwritten.Report(c.cfg.Root, fault)
+	c.cfg.Disk.Unwritten.Report(c.cfg.Root, fault)
 	c.log.Error("Failed to start private containerd, retrying; its disk cannot be written to", "err", err, "disk", fault)
 	return nil
 }
@@ -172,7 +172,7 @@ func (c *Containerd) launch(ctx context.Context) error {
 		default:
 		}
 		if Answers(limit, c.cfg.Socket()) {
-			c.cfg.Unwritten.Report(c.cfg.Root, nil)
+			c.cfg.Disk.Unwritten.Report(c.cfg.Root, nil)
 			c.log.Info("Private containerd started", "socket", c.cfg.Socket(), "pid", cmd.Process.Pid, "log", logFile.Name(),
 				"took", time.Since(begin).Round(time.Millisecond))
 			return nil

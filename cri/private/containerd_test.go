@@ -357,7 +357,7 @@ func TestSlowContainerdStart(t *testing.T) {
 // what could not be written is reported.
 func TestStartWithoutWritableRoot(t *testing.T) {
 	cfg := testbed(t)
-	cfg.Unwritten = unwritten.New()
+	cfg.Disk.Unwritten = unwritten.New()
 	// A directory is where each file would be.
 	for _, dir := range []string{cfg.rootFile(), cfg.LogFile()} {
 		if err := os.MkdirAll(filepath.Join(dir, "x"), 0o755); err != nil {
@@ -377,7 +377,7 @@ func TestStartWithoutWritableRoot(t *testing.T) {
 	}
 	pid := listenerOf(t, cfg)
 	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
-	if list := cfg.Unwritten.List(); len(list) != 1 || list[0].Path != cfg.rootFile() {
+	if list := cfg.Disk.Unwritten.List(); len(list) != 1 || list[0].Path != cfg.rootFile() {
 		t.Errorf("unwritten files: %v", list)
 	}
 }
@@ -385,7 +385,7 @@ func TestStartWithoutWritableRoot(t *testing.T) {
 // A containerd that exits because its disk is full is started again later; the daemon goes on.
 func TestStartOnFullDisk(t *testing.T) {
 	cfg := testbed(t)
-	cfg.Unwritten = unwritten.New()
+	cfg.Disk.Unwritten = unwritten.New()
 	// The file that the daemon writes to find out cannot be written.
 	if err := os.MkdirAll(filepath.Join(cfg.Root, "write-test", "x"), 0o755); err != nil {
 		t.Fatal(err)
@@ -393,7 +393,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	if err := New(cfg, "/bin/false", quiet()).Start(t.Context()); err != nil {
 		t.Errorf("Start = %v", err)
 	}
-	if list := cfg.Unwritten.List(); !slices.ContainsFunc(list,
+	if list := cfg.Disk.Unwritten.List(); !slices.ContainsFunc(list,
 		func(f unwritten.File) bool { return f.Path == cfg.Root }) {
 		t.Errorf("unwritten files: %v", list)
 	}

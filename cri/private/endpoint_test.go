@@ -4,6 +4,9 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+
+	"github.com/podstead/podstead/internal/statefile"
+	"github.com/podstead/podstead/internal/statefile/statefiletest"
 )
 
 func TestChooseKeepsARuntimeThatIsDown(t *testing.T) {
@@ -29,15 +32,21 @@ func TestChooseKeepsARuntimeThatIsDown(t *testing.T) {
 	}
 }
 
-func TestEndpointFileSurvivesARestart(t *testing.T) {
-	root := t.TempDir()
-	if got, err := NewEndpointFile(root).Load(); got != "" || err != nil {
-		t.Fatalf("Load before the first choice = %q, %v", got, err)
-	}
-	if err := NewEndpointFile(root).Save("unix:///x"); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := NewEndpointFile(root).Load(); got != "unix:///x" || err != nil {
-		t.Fatalf("Load = %q, %v", got, err)
-	}
+func TestEndpointFile(t *testing.T) {
+	statefiletest.Store{
+		Files: []string{"runtime-endpoint"}, Before: "runtime-endpoint.before", After: "runtime-endpoint.after",
+		Old: "unix:///run/containerd/containerd.sock", New: "unix:///run/crio/crio.sock", None: "",
+		Rules: statefiletest.RulesOf(&endpointFormat),
+		Read: func(_ *testing.T, dir string, disk statefile.Disk) (string, error) {
+			return NewEndpointFile(dir, disk).Load()
+		},
+		Change: func(_ *testing.T, dir string, disk statefile.Disk) error {
+			// Without an endpoint of the settings, which replaces every file.
+			file := NewEndpointFile(dir, disk)
+			if _, err := file.Load(); err != nil {
+				return err
+			}
+			return file.Save("unix:///run/crio/crio.sock")
+		},
+	}.Run(t)
 }

@@ -11,7 +11,7 @@ import (
 func TestStartWithRemovedNetwork(t *testing.T) {
 	cfg := testbed(t)
 	cfg.CNIConfDir = filepath.Join(t.TempDir(), "net.d")
-	if err := writeNetwork(cfg.CNIConfDir, []byte(networkText(prefixes(t, "10.99.0.0/16")))); err != nil {
+	if err := cfg.writeNetwork(cfg.CNIConfDir, []byte(networkText(prefixes(t, "10.99.0.0/16")))); err != nil {
 		t.Fatal(err)
 	}
 	exe, err := os.Executable()

@@ -91,8 +91,8 @@ func (c Config) updateRanges(dir string) error {
 	if bytes.Contains(text, []byte(bandwidthPlugin)) {
 		now = withBandwidth(now, true)
 	}
-	err = replaceFile(file, now, 0o644)
-	c.Unwritten.Report(file, err)
+	err = c.replaceFile(file, now, 0o644)
+	c.Disk.Unwritten.Report(file, err)
 	return err
 }
 

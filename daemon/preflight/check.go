@@ -46,7 +46,7 @@ type CNI struct {
 // Runtime is the result of querying the container runtime.
 type Runtime struct {
 	// Endpoint is unix:///path. Private reports that it is podstead's private
-	// containerd, which may not be running yet.
+	// containerd, which may not be running yet. It is empty if it is unknown because of Err.
 	Endpoint string
 	Private  bool
 	// Log is the log file of the private containerd, empty for another runtime, which

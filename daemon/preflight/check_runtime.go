@@ -14,6 +14,9 @@ func runtimeStatus(h *Host, s *Settings) []Finding {
 	r := &s.Runtime
 	path := strings.TrimPrefix(r.Endpoint, "unix://")
 	switch {
+	case r.Err != nil && r.Endpoint == "":
+		return fail("runtime", "crictl --runtime-endpoint unix:///run/containerd/containerd.sock pods",
+			"the container runtime that runs the pods is unknown: %v", r.Err)
 	case r.Private && r.Err != nil:
 		return ok("runtime", "no containerd, CRI-O or cri-dockerd is running; podstead will start a private containerd")
 	case r.Err != nil && !h.exists(path):

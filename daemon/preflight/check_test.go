@@ -204,6 +204,9 @@ func TestRun(t *testing.T) {
 				proc.link("self/ns/"+kind, target)
 			}
 		}, "kubelet", Fail, "pid 77", "systemctl disable --now kubelet"},
+		"an unknown runtime": {func(b *testHost) {
+			b.settings.Runtime.Endpoint, b.settings.Runtime.Err = "", errors.New("runtime-endpoint cannot be used")
+		}, "runtime", Fail, "is unknown: runtime-endpoint cannot be used", "crictl --runtime-endpoint"},
 		"no runtime": {func(b *testHost) {
 			b.remove("run/containerd/containerd.sock")
 			b.settings.Runtime.Err = errors.New("x")

@@ -45,6 +45,8 @@ type Operations interface {
 	MkdirAll(path string, mode os.FileMode) error
 	// Create creates a file that does not exist.
 	Create(path string, mode os.FileMode) (Writer, error)
+	// Append opens a file that exists, to write after what it has.
+	Append(path string) (Writer, error)
 	Rename(from, to string) error
 	Remove(path string) error
 	RemoveAll(path string) error
@@ -89,6 +91,9 @@ func (OS) RemoveAll(path string) error { return os.RemoveAll(path) }
 func (OS) Create(path string, mode os.FileMode) (Writer, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 }
+
+// Append opens a file that exists, to write after what it has.
+func (OS) Append(path string) (Writer, error) { return os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0) }
 
 // Sync brings a file or a directory to the disk.
 func (OS) Sync(path string) error {

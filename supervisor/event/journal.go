@@ -1,19 +1,16 @@
 package event
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstead/podstead/internal/atomicfile"
+	"github.com/podstead/podstead/internal/statefile"
 )
 
 const (
@@ -32,8 +29,9 @@ const (
 // nothing that was written, a power loss at most the last seconds.
 type journal struct {
 	path string
-	size int64
-	// rewrite: the end of the file cannot be trusted, or the file is too large.
+	disk statefile.Disk
+	size int
+	// rewrite: the end of the file cannot be trusted, or there is none.
 	rewrite bool
 }
 
@@ -41,56 +39,31 @@ type journal struct {
 // last lines. Lines that are no event, such as the last line of a killed daemon,
 // are skipped. A missing file has no events.
 func (j *journal) load() ([]v1.Event, error) {
-	f, err := os.Open(j.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		j.rewrite = true
-		return nil, nil
-	}
+	data, err := j.disk.Do().Read(j.path, maxJournal)
 	if err != nil {
 		j.rewrite = true
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
 		return nil, fmt.Errorf("failed to read previous events: %w", err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		j.rewrite = true
-		return nil, errors.Join(fmt.Errorf("failed to read previous events: %s is not a regular file", j.path), err)
-	}
-	j.size = info.Size()
-	// This program never writes a file beyond the bound.
-	j.rewrite = j.size > maxJournal
-	states, err := j.read(io.LimitReader(f, maxJournal))
-	if err != nil {
-		j.rewrite = true
-		err = fmt.Errorf("failed to read all previous events: %w", err)
-	}
-	return newest(states), err
+	j.size = len(data)
+	return newest(j.decode(data)), nil
 }
 
-// read decodes the lines.
-func (j *journal) read(r io.Reader) ([]v1.Event, error) {
-	var states []v1.Event
-	lines := bufio.NewReaderSize(r, maxJournalLine)
-	for {
-		line, err := lines.ReadSlice('\n')
+// decode decodes the lines.
+func (j *journal) decode(data []byte) (states []v1.Event) {
+	for line := range bytes.Lines(data) {
 		var e v1.Event
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			j.rewrite = true
-			continue
-		case err != nil && !errors.Is(err, io.EOF):
-			return states, err
-		case len(line) == 0:
-		case err != nil || json.Unmarshal(line, &e) != nil || e.Name == "" || e.Reason == "" || e.Count < 1:
+		if len(line) > maxJournalLine || !bytes.HasSuffix(line, []byte("\n")) || json.Unmarshal(line, &e) != nil ||
+			e.Name == "" || e.Reason == "" || e.Count < 1 {
 			// Torn: what is appended must not become a part of it.
 			j.rewrite = true
-		default:
-			states = append(states, e)
+			continue
 		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return states, nil
-		}
+		states = append(states, e)
 	}
+	return states
 }
 
 // newest returns the last state of each event, in the order of those.
@@ -110,18 +83,18 @@ func newest(states []v1.Event) []v1.Event {
 
 // fits reports whether the data may be appended.
 func (j *journal) fits(data []byte) bool {
-	return !j.rewrite && j.size+int64(len(data)) <= maxJournal
+	return !j.rewrite && j.size+len(data) <= maxJournal
 }
 
 // add appends lines with one write. The file must exist: if it was removed, the
 // events in it are missing too, and it has to be rewritten.
 func (j *journal) add(data []byte) error {
-	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := j.disk.Do().Append(j.path)
 	if err != nil {
 		return err
 	}
 	n, err := f.Write(data)
-	j.size += int64(n)
+	j.size += n
 	if err != nil {
 		j.rewrite = true
 	}
@@ -131,13 +104,13 @@ func (j *journal) add(data []byte) error {
 // replace replaces the file by one with these lines. It is synced first:
 // otherwise a power loss could lose the old events too.
 func (j *journal) replace(data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(j.path), 0o700); err != nil {
+	if err := j.disk.Do().MkdirAll(filepath.Dir(j.path), 0o700); err != nil {
 		return err
 	}
-	if err := atomicfile.Replace(j.path, data); err != nil {
+	if err := j.disk.Replace(j.path, data, 0o600, statefile.Atomic); err != nil {
 		return err
 	}
-	j.size, j.rewrite = int64(len(data)), false
+	j.size, j.rewrite = len(data), false
 	return nil
 }
 

@@ -84,7 +84,7 @@ func (r *Recorder) write() bool {
 	} else if err == nil {
 		err = r.rewrite()
 	}
-	r.files.Report(r.journal.path, err)
+	r.journal.disk.Unwritten.Report(r.journal.path, err)
 	if err != nil {
 		// The next write includes them again.
 		r.journal.rewrite = true

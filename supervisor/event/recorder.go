@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstead/podstead/internal/unwritten"
+	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wakeup"
 )
 
@@ -48,8 +48,8 @@ type Config struct {
 	// File keeps the events over a restart of the daemon; empty keeps them in
 	// memory only.
 	File string
-	// Unwritten records whether File could be written.
-	Unwritten *unwritten.Files
+	// Disk is where File is.
+	Disk statefile.Disk
 	// Log gets the first event of each burst; nil discards them.
 	Log *slog.Logger
 }
@@ -80,7 +80,6 @@ type Recorder struct {
 
 	// journal is nil without a file. Only Run uses it and fault.
 	journal   *journal
-	files     *unwritten.Files
 	fault     string
 	unwritten wakeup.Signal
 
@@ -109,14 +108,13 @@ func New(cfg Config) *Recorder {
 		limit:     cfg.Limit,
 		maxAge:    cfg.MaxAge,
 		log:       cfg.Log,
-		files:     cfg.Unwritten,
 		unwritten: wakeup.NewSignal(),
 		entries:   map[key]*list.Element{},
 		order:     list.New(),
 		perObject: map[types.UID]int{},
 	}
 	if cfg.File != "" {
-		r.journal = &journal{path: cfg.File}
+		r.journal = &journal{path: cfg.File, disk: cfg.Disk}
 		events, err := r.journal.load()
 		if err != nil {
 			r.log.Warn("Could not load all previous events", "err", err)

@@ -21,7 +21,6 @@ var replacers = map[string]string{
 	"cri/private/mirror.go":                       "a link of the private containerd, made again at each start",
 	"gc/log_dir.go":                               "logs of containers",
 	"httpapi/listeners.go":                        "the socket of the API",
-	"internal/atomicfile/atomicfile.go":           "the files of the stores that do not use internal/statefile yet",
 	"manifest/edit/commit.go":                     "manifests of the user, exchanged only with the one that was read",
 	"node/nameserver/keeper/keeper.go":            "the log of the name server",
 	"supervisor/podinputs/termination_message.go": "files of containers, for their termination messages",

@@ -22,8 +22,8 @@ const (
 	Fails Fault = "fails"
 	// Full means that the operation and all that follow fail.
 	Full Fault = "full"
-	// Cut means that the power fails after the operation: of files that were not brought to
-	// the disk half of the content is there.
+	// Cut means that the power fails after the operation: of what was not brought to the disk of a file half is
+	// there.
 	Cut Fault = "cut"
 	// Lost is a Cut after which the directory is as it was brought to the disk the last time.
 	Lost Fault = "lost"
@@ -42,15 +42,15 @@ type Disk struct {
 	// operations are those that were begun, such as "rename state.json".
 	operations []string
 	ended      bool // the daemon was killed, or the power is off
-	// unsynced are the files, by their present path, whose content is not on the disk;
-	// durable are the directories as they are on the disk: name to content.
-	unsynced map[string]bool
+	// unsynced are the files, by their present path, whose content is not on the disk, with the number of bytes
+	// that are; durable are the directories as they are on the disk: name to content.
+	unsynced map[string]int
 	durable  map[string]map[string][]byte
 }
 
 // New returns a disk below root with a fault at one operation; none at 0.
 func New(root string, f Fault, at int) *Disk {
-	d := &Disk{root: root, fault: f, at: at, Err: errFault, unsynced: map[string]bool{},
+	d := &Disk{root: root, fault: f, at: at, Err: errFault, unsynced: map[string]int{},
 		durable: map[string]map[string][]byte{}}
 	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() {
@@ -118,7 +118,7 @@ func (d *Disk) end() {
 	case Cut:
 		for path := range d.unsynced {
 			if data, err := os.ReadFile(path); err == nil {
-				_ = os.WriteFile(path, data[:len(data)/2], 0o600)
+				_ = os.WriteFile(path, d.onDisk(path, data), 0o600)
 			}
 		}
 	case Lost:
@@ -135,6 +135,14 @@ func (d *Disk) end() {
 			}
 		}
 	}
+}
+
+// onDisk returns what is on the disk of the content of a file.
+func (d *Disk) onDisk(path string, data []byte) []byte {
+	if synced, ok := d.unsynced[path]; ok {
+		return data[:synced+(len(data)-synced)/2]
+	}
+	return data
 }
 
 // MkdirAll is that of the operating system, unless its fault prevents it.
@@ -155,8 +163,9 @@ func (d *Disk) RemoveAll(path string) error {
 // Rename is that of the operating system, unless its fault prevents it.
 func (d *Disk) Rename(from, to string) error {
 	return d.do("rename", to, func() error {
-		if delete(d.unsynced, to); d.unsynced[from] {
-			d.unsynced[to] = true
+		delete(d.unsynced, to)
+		if synced, ok := d.unsynced[from]; ok {
+			d.unsynced[to] = synced
 		}
 		delete(d.unsynced, from)
 		return d.OS.Rename(from, to)
@@ -170,10 +179,8 @@ func (d *Disk) Sync(path string) error {
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			// What is not brought to the disk of a file is not in the directory either.
 			files := contents(path)
-			for name := range files {
-				if d.unsynced[filepath.Join(path, name)] {
-					files[name] = files[name][:len(files[name])/2]
-				}
+			for name, data := range files {
+				files[name] = d.onDisk(filepath.Join(path, name), data)
 			}
 			d.durable[path] = files
 		}
@@ -185,7 +192,21 @@ func (d *Disk) Sync(path string) error {
 func (d *Disk) Create(path string, mode os.FileMode) (f statefile.Writer, err error) {
 	err = d.do("create", path, func() error {
 		f, err = d.OS.Create(path, mode)
-		d.unsynced[path] = true
+		d.unsynced[path] = 0
+		return err
+	})
+	return &file{d, path, f}, err
+}
+
+// Append is that of the operating system, unless its fault prevents it.
+func (d *Disk) Append(path string) (f statefile.Writer, err error) {
+	err = d.do("append", path, func() error {
+		if info, err := os.Stat(path); err == nil {
+			if _, ok := d.unsynced[path]; !ok {
+				d.unsynced[path] = int(info.Size())
+			}
+		}
+		f, err = d.OS.Append(path)
 		return err
 	})
 	return &file{d, path, f}, err
