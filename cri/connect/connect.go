@@ -92,7 +92,7 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 				dial.Log.Warn("Failed to record the runtime's endpoint, retrying", "err", err)
 			}
 		})
-		if opened.Private != nil || responses(ctx, client) {
+		if opened.Private != nil || responds(ctx, client) {
 			opened.Remember()
 		}
 	}
@@ -125,7 +125,7 @@ func (r *Runtime) checkKubelet(ctx context.Context, cfg Config, dial cri.Options
 const firstResponseTimeout = 3 * time.Second
 
 // responds reports whether a container runtime responds.
-func responses(ctx context.Context, client *cri.Client) bool {
+func responds(ctx context.Context, client *cri.Client) bool {
 	ctx, cancel := context.WithTimeout(ctx, firstResponseTimeout)
 	defer cancel()
 	_, err := client.Version(ctx)

@@ -89,7 +89,7 @@ func status(s *harness.Machine, pid string) map[string]string {
 }
 
 // responds fails unless a TCP port of the machine returns what is sent.
-func responses(address string) error {
+func responds(address string) error {
 	conn, err := net.DialTimeout("tcp", address, time.Minute)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func checkRestrictedPod(s *harness.Machine) {
 		return nil
 	})
 	harness.Await(s.T, "the host port answers",
-		func() error { return responses(harness.MachineAddress(s.Number) + ":7101") })
+		func() error { return responds(harness.MachineAddress(s.Number) + ":7101") })
 	in := func(container string, command ...string) string {
 		return s.Try(append([]string{"podstead", "exec", "p", "-c", container, "--"}, command...)...)
 	}
@@ -154,7 +154,7 @@ func checkRestrictedPod(s *harness.Machine) {
 	if err := forward.Start(); err != nil {
 		s.T.Fatal(err)
 	}
-	harness.Await(s.T, "the forwarded port answers", func() error { return responses(fmt.Sprint("127.0.0.1:", port)) })
+	harness.Await(s.T, "the forwarded port answers", func() error { return responds(fmt.Sprint("127.0.0.1:", port)) })
 	_ = forward.Process.Kill()
 	_ = forward.Wait()
 }
