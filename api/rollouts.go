@@ -63,9 +63,22 @@ func (r *Rollout) Ended() bool {
 	return r.State == RolloutStable || r.State == RolloutRolledBack || r.State == RolloutUndone
 }
 
-// RolloutRevision is one revision of a pod that was or is in effect.
+// CandidateState is how far the preparation of a revision is.
+type CandidateState string
+
+// The states of a candidate.
+const (
+	// CandidatePreparing: an attempt is in progress, such as the pull of its images, or is due.
+	CandidatePreparing CandidateState = "Preparing"
+	// CandidateWaiting: it is prepared again when what it waits for changes, such as a pod that it depends on.
+	CandidateWaiting CandidateState = "Waiting"
+	// CandidateFailed: the last attempt failed. Another one follows.
+	CandidateFailed CandidateState = "Failed"
+)
+
+// RolloutRevision is one revision of a pod that was or is in effect, or is to be.
 type RolloutRevision struct {
-	// Revision is its short hash, Time when it came into effect.
+	// Revision is its short hash, Time when it came into effect; zero if it never was.
 	Revision string    `json:"revision"`
 	Time     time.Time `json:"time,omitzero"`
 	// Ready: it was Ready, or has succeeded. InEffect: it is the one in effect.
@@ -75,6 +88,10 @@ type RolloutRevision struct {
 	InManifest bool `json:"inManifest"`
 	// Rejected is why it was rolled back, empty if it was not.
 	Rejected string `json:"rejected,omitempty"`
+	// Candidate is how far it is prepared to replace the one in effect, empty if it is not prepared. Message
+	// is what that waits for, or why it failed; empty if there is nothing to report.
+	Candidate CandidateState `json:"candidate,omitempty"`
+	Message   string         `json:"message,omitempty"`
 	// Images are those of its containers, by name.
 	Images map[string]string `json:"images,omitempty"`
 }

@@ -195,8 +195,16 @@ func rolloutHistoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history [pod] NAME",
 		Short: "View the rollout history",
-		Long: `View the revisions of a pod that were in effect on this node, the newest first. The last
-ten are kept.`,
+		Long: `View the revisions of a pod, the newest first: the one that is to replace the pod, if
+any, and those that were in effect on this node. The last ten are kept.
+
+  in effect    it runs
+  manifest     it is the one in the manifest
+  ready        it was ready, or has succeeded
+  rejected     it failed and was rolled back
+  preparing    it is being prepared, such as by pulling its images
+  waiting      it waits, such as for a pod that it depends on
+  failed       it could not be prepared, and is tried again`,
 		Example: `  # Show the revisions of a pod
   podstead rollout history web`,
 		Args: onePod,
@@ -226,7 +234,10 @@ func rolloutUndoCommand() *cobra.Command {
 		Use:   "undo [pod] NAME",
 		Short: "Undo a rollout",
 		Long: `Put an earlier revision of a pod into effect, although its manifest says otherwise. It
-stays in effect until the manifest changes, or until podstead rollout retry.`,
+stays in effect until the manifest changes, or until podstead rollout retry.
+
+While a changed pod is being prepared, that change is dropped, and the pod that runs stays
+as it is.`,
 		Example: `  # Return to the previous revision that was ready
   podstead rollout undo web
 

@@ -51,6 +51,8 @@ func rolloutDaemon(t *testing.T, states ...api.Rollout) (d *fakeDaemon, requests
 			{Revision: "2222222222", Time: time.Now().Add(-time.Minute), InManifest: true,
 				Rejected: "RolloutDeadlineExceeded: it was not\nReady within 5m0s",
 				Images:   map[string]string{"b": "i:2", "a": "i@sha256:" + strings.Repeat("ab", 32)}},
+			{Revision: "3333333333", Candidate: api.CandidateFailed, Message: "ErrImagePull: i:3: not found",
+				Images: map[string]string{"a": "i:3"}},
 			{Revision: "1111111111", Time: time.Now().Add(-time.Hour), InEffect: true, Ready: true,
 				Images: map[string]string{"a": "i:1"}},
 		})
@@ -234,9 +236,10 @@ func TestRolloutRequests(t *testing.T) {
 func TestRolloutHistory(t *testing.T) {
 	d, _ := rolloutDaemon(t, rollout("RolledBack"))
 	out, _, err := execute(t, "", "rollout", "history", "web", "--api-socket", d.socket)
-	want := `REVISION     AGE   STATE              IMAGES                REJECTED
-2222222222   60s   manifest           i@abababababab, i:2   RolloutDeadlineExceeded: it was not Ready within 5m0s
-1111111111   60m   in effect, ready   i:1                   <none>
+	want := `REVISION     AGE      STATE                IMAGES                MESSAGE
+2222222222   60s      manifest, rejected   i@abababababab, i:2   RolloutDeadlineExceeded: it was not Ready within 5m0s
+3333333333   <none>   failed               i:3                   image i:3 not found in its registry; correct the name or the tag
+1111111111   60m      in effect, ready     i:1                   <none>
 `
 	if err != nil || out != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, out, want)

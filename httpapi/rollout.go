@@ -17,10 +17,12 @@ import (
 type RolloutManager interface {
 	// Rollouts returns the rollouts of all static pods, sorted by pod.
 	Rollouts() []api.Rollout
-	// History returns the revisions of a pod that were in effect, the newest first.
+	// History returns the revision of a pod that is prepared, if any, and those that were in effect, the
+	// newest first.
 	History(fullName string) ([]api.RolloutRevision, error)
 	// Undo puts an earlier revision into effect, the previous one that was Ready if
-	// revision is empty. Retry puts that of the manifest into effect again. Both return
+	// revision is empty; a revision that is prepared is dropped. Retry puts that of the manifest into effect
+	// again. Both return
 	// at once. The error of Undo is api.ErrNoRevision for a revision that the history does
 	// not have.
 	Undo(fullName, revision string) error

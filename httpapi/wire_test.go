@@ -116,8 +116,8 @@ func (wireSources) Rollouts() []api.Rollout { return []api.Rollout{wireRollout, 
 func (wireSources) History(string) ([]api.RolloutRevision, error) {
 	return []api.RolloutRevision{{
 		Revision: "2222222222", Time: wireTime(8), Ready: true, InEffect: true, InManifest: true,
-		Rejected: "not Ready within 1m",
-		Images:   map[string]string{"web": "docker.io/library/web@sha256:12"},
+		Rejected: "not Ready within 1m", Candidate: api.CandidateWaiting, Message: "DependencyNotReady: db is not ready",
+		Images: map[string]string{"web": "docker.io/library/web@sha256:12"},
 	}, {}}, nil
 }
 

@@ -91,7 +91,8 @@ func (c *Client) Rollouts(ctx context.Context) ([]api.Rollout, error) {
 	return get[[]api.Rollout](ctx, c, "/rollouts")
 }
 
-// RolloutHistory returns the revisions of a pod that were in effect, the newest first.
+// RolloutHistory returns the revision of a pod that is prepared, if any, and those that were in effect, the
+// newest first.
 func (c *Client) RolloutHistory(ctx context.Context, namespace, name string) ([]api.RolloutRevision, error) {
 	return get[[]api.RolloutRevision](ctx, c, podPath(namespace, name)+"/rollout/history")
 }

@@ -103,13 +103,14 @@ func RolloutTable(list []api.Rollout, now time.Time) terminal.Table {
 
 // HistoryTable returns the table of a pod's revisions.
 func HistoryTable(list []api.RolloutRevision, now time.Time) terminal.Table {
-	t := terminal.Table{Header: []string{"REVISION", "AGE", "STATE", "IMAGES", "REJECTED"}}
+	t := terminal.Table{Header: []string{"REVISION", "AGE", "STATE", "IMAGES", "MESSAGE"}}
 	for _, r := range list {
 		var states, images []string
 		for _, s := range []struct {
 			set  bool
 			text string
-		}{{r.InEffect, "in effect"}, {r.InManifest, "manifest"}, {r.Ready, "ready"}} {
+		}{{r.InEffect, "in effect"}, {r.InManifest, "manifest"}, {r.Ready, "ready"}, {r.Rejected != "", "rejected"},
+			{r.Candidate != "", strings.ToLower(string(r.Candidate))}} {
 			if s.set {
 				states = append(states, s.text)
 			}
@@ -117,8 +118,9 @@ func HistoryTable(list []api.RolloutRevision, now time.Time) terminal.Table {
 		for _, name := range slices.Sorted(maps.Keys(r.Images)) {
 			images = append(images, shortImage(r.Images[name]))
 		}
+		message := terminal.OneLine(podtable.Shorten(cmp.Or(r.Message, r.Rejected)))
 		t.Rows = append(t.Rows, []string{r.Revision, ageOf(r.Time, now), terminal.OrNone(strings.Join(states, ", ")),
-			terminal.OrNone(strings.Join(images, ", ")), cmp.Or(terminal.OneLine(podtable.Shorten(r.Rejected)), "<none>")})
+			terminal.OrNone(strings.Join(images, ", ")), terminal.OrNone(message)})
 	}
 	return t
 }

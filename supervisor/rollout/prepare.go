@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/api"
 	podinfo "github.com/podstead/podstead/internal/pod"
 	"github.com/podstead/podstead/manifest"
 	"github.com/podstead/podstead/supervisor/status"
@@ -28,6 +29,8 @@ type preparation struct {
 	prepared bool
 	// cause is what the candidate waits for; empty if there was nothing to report.
 	cause status.Cause
+	// notified: the candidate is prepared again when what it waits for changes.
+	notified bool
 	// warned is the message of the last event.
 	warned string
 }
@@ -39,6 +42,22 @@ type result struct {
 	// cause is nil if the candidate is prepared.
 	cause *status.Cause
 	after time.Duration
+}
+
+// state returns how far the preparation is, and what it waits for or why it failed. It is nil for one
+// that has not begun. The Controller's mu is held.
+func (p *preparation) state() (state api.CandidateState, message string) {
+	switch {
+	case p == nil || p.cause.Message == "":
+		return api.CandidatePreparing, ""
+	case p.cause.Reason == "": // such as the pull in progress
+		state = api.CandidatePreparing
+	case p.notified:
+		state = api.CandidateWaiting
+	default:
+		state = api.CandidateFailed
+	}
+	return state, joined(p.cause.Reason, p.cause.Message)
 }
 
 // Notified is the wait of a candidate that is prepared again only on RetryPreparations.
@@ -168,7 +187,7 @@ func (c *Controller) hold(r *podRollout, why *status.Cause, after time.Duration)
 		return
 	}
 	cause := *why
-	c.locked(func() { p.cause = cause })
+	c.locked(func() { p.cause, p.notified = cause, after == Notified })
 	if cause.Reason != reasonBackOff && cause.Message != p.warned {
 		p.warned = cause.Message
 		c.log.Warn("Failed to prepare revision of pod, the running one stays", "pod", r.name, "revision", r.candidate.id,

@@ -14,16 +14,17 @@ import (
 var (
 	// ErrUnknownPod: no manifest declares the pod.
 	ErrUnknownPod = errors.New("no manifest declares this pod")
-	// ErrInEffect: the request would change nothing.
-	ErrInEffect = errors.New("it is in effect already")
+	// ErrInEffect and ErrPreparing: the request would change nothing.
+	ErrInEffect  = errors.New("it is in effect already")
+	ErrPreparing = errors.New("it is being prepared already")
 	// ErrRejected: the revision was rolled back.
 	ErrRejected = errors.New("it failed and was rolled back")
 	// ErrUndone: a request has chosen another revision.
 	ErrUndone = errors.New("another revision is in effect on request")
 )
 
-// History returns the revisions of a pod that were in effect, the newest first. The
-// name is namespace/name as in the pod, with the node's suffix.
+// History returns the revision that is prepared, if any, and those of a pod that were in effect, the newest
+// first. The name is namespace/name as in the pod, with the node's suffix.
 func (c *Controller) History(fullName string) ([]api.RolloutRevision, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,21 +32,29 @@ func (c *Controller) History(fullName string) ([]api.RolloutRevision, error) {
 	if r == nil {
 		return nil, fmt.Errorf("pod %s: %w", fullName, ErrUnknownPod)
 	}
+	entries := slices.Clone(r.history)
+	if r.candidate != nil && entries.index(r.candidate.id) < 0 {
+		entries = append(entries, entry{Revision: r.candidate.id, Images: imagesOf(r.candidate.pod)})
+	}
 	declared := revisionID(r.manifest)
-	list := make([]api.RolloutRevision, 0, len(r.history))
-	for _, e := range slices.Backward(r.history) {
-		list = append(list, api.RolloutRevision{
+	list := make([]api.RolloutRevision, 0, len(entries))
+	for _, e := range slices.Backward(entries) {
+		revision := api.RolloutRevision{
 			Revision: e.Revision, Time: e.Time, Ready: e.Ready, Rejected: e.Rejected, Images: maps.Clone(e.Images),
 			InEffect: e.Revision == r.current.id, InManifest: e.Revision == declared,
-		})
+		}
+		if r.candidate != nil && e.Revision == r.candidate.id {
+			revision.Candidate, revision.Message = r.preparation.state()
+		}
+		list = append(list, revision)
 	}
 	return list, nil
 }
 
-// Undo puts an earlier revision into effect, by its short hash or the beginning of it,
-// or the newest one that was Ready before the one in effect if revision is empty. It
-// stays until the manifest changes or Retry is called. Undo does not wait until the
-// revision is prepared.
+// Undo puts an earlier revision into effect, by its short hash or the beginning of it, or
+// the previous one that was Ready if revision is empty: while a candidate is prepared, the one
+// that runs. It stays until the manifest changes or Retry is called. A candidate is dropped. Undo
+// does not wait until the revision is prepared.
 func (c *Controller) Undo(fullName, revision string) error {
 	return c.call(func() error { return c.undo(fullName, revision) })
 }
@@ -55,9 +64,18 @@ func (c *Controller) undo(fullName, id string) error {
 	if r == nil {
 		return fmt.Errorf("pod %s: %w", fullName, ErrUnknownPod)
 	}
-	e, err := r.find(id)
+	var e entry
+	var err error
+	if id == "" {
+		e, err = c.previous(r)
+	} else {
+		e, err = r.find(id)
+	}
 	if err != nil {
 		return fmt.Errorf("cannot undo the rollout of pod %s: %w", fullName, err)
+	}
+	if r.candidate != nil && e.Revision == r.candidate.id {
+		return fmt.Errorf("cannot undo the rollout of pod %s: revision %s: %w", fullName, e.Revision, ErrPreparing)
 	}
 	if e.Revision == r.current.id && r.candidate == nil && (r.choice.pinned != nil || e.Revision == c.desired(r).id) {
 		return fmt.Errorf("cannot undo the rollout of pod %s: revision %s: %w", fullName, e.Revision, ErrInEffect)
@@ -80,26 +98,43 @@ func (c *Controller) undo(fullName, id string) error {
 	return nil
 }
 
-// find returns the entry with a hash that begins with id; with an empty id the newest
-// one that was Ready before the one in effect.
-func (r *podRollout) find(id string) (entry, error) {
-	if id == "" {
-		before := r.history
-		if i := before.index(r.current.id); i >= 0 {
-			before = before[:i]
-		}
-		for _, e := range slices.Backward(before) {
-			if e.Ready {
-				return e, nil
-			}
-		}
-		return entry{}, fmt.Errorf("%w that was Ready before", api.ErrNoRevision)
+// previous returns what ran before the last change: the newest revision that was Ready before the
+// one in effect. While a candidate is prepared, that change is not in effect yet: it is the one in
+// effect itself, unless it was never Ready and an earlier one was.
+func (c *Controller) previous(r *podRollout) (entry, error) {
+	c.mu.Lock()
+	works := r.good || !r.readyAt.IsZero()
+	c.mu.Unlock()
+	current := entry{Revision: r.current.id}
+	if r.state == Preparing && works {
+		return current, nil
 	}
+	before := r.history
+	if i := before.index(r.current.id); i >= 0 {
+		before = before[:i]
+	}
+	for _, e := range slices.Backward(before) {
+		if e.Ready {
+			return e, nil
+		}
+	}
+	if r.state == Preparing {
+		return current, nil
+	}
+	return entry{}, fmt.Errorf("%w: none was Ready before the one in effect", api.ErrNoRevision)
+}
+
+// find returns the entry with a hash that begins with id, which is that of a revision that was in
+// effect or of the candidate.
+func (r *podRollout) find(id string) (entry, error) {
 	var found []entry
 	for _, e := range r.history {
 		if strings.HasPrefix(e.Revision, id) {
 			found = append(found, e)
 		}
+	}
+	if r.candidate != nil && strings.HasPrefix(r.candidate.id, id) && r.history.index(r.candidate.id) < 0 {
+		found = append(found, entry{Revision: r.candidate.id})
 	}
 	switch len(found) {
 	case 0:

@@ -89,7 +89,7 @@ func (c *Controller) statusOf(r *podRollout) api.Rollout {
 	switch {
 	case r.state == Preparing:
 		s.Reason, s.Message = ReasonPreparing,
-			fmt.Sprintf("revision %s is prepared, the running one stays until then", s.Candidate)
+			fmt.Sprintf("revision %s is being prepared, the running one stays until then", s.Candidate)
 	case !r.good && r.lastGood == nil && c.rollbackAfter(r) > 0:
 		s.Reason, s.Message = ReasonProgressing, "not Ready yet; no earlier revision was Ready, so that it is not rolled back"
 	case r.state == Progressing:
