@@ -34,11 +34,30 @@ const defaultTransition = 5 * time.Minute
 // without a hard threshold.
 func (e *Eviction) MinFree(signal string, capacity int64) int64 {
 	for _, t := range e.Thresholds {
-		if !t.Soft && string(t.Signal) == signal {
+		if !t.Soft && t.Signal.String() == signal {
 			return t.Min.ForCapacity(capacity)
 		}
 	}
 	return 0
+}
+
+// ReservedSpace returns how many bytes of the file system of a directory stay free, since pods are evicted with less,
+// and the setting that says so, for messages; 0 and empty if no threshold does. images is a directory on the file
+// system of the images, empty if it is not known. Soft thresholds count too: a disk stays as full as it is.
+func (e *Eviction) ReservedSpace(directory, images string, capacity int64) (bytes int64, setting string) {
+	signals := []evict.Signal{evict.NodeFSAvailable}
+	if images != "" && evict.SameFS(directory, images) {
+		signals = append(signals, evict.ImageFSAvailable)
+	}
+	t, ok := evict.HighestMin(e.Thresholds, capacity, signals...)
+	if !ok {
+		return 0, ""
+	}
+	setting = "evictionHard"
+	if t.Soft {
+		setting = "evictionSoft"
+	}
+	return t.Min.ForCapacity(capacity), setting + " " + t.Signal.String() + "<" + t.Min.String()
 }
 
 func (e *Eviction) settings() []setting {

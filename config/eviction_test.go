@@ -119,3 +119,51 @@ func TestHardReserved(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// What podstead check warns of is what evicts pods.
+func TestMinFree(t *testing.T) {
+	o, err := evictionOf(t, "", "--eviction-hard=nodefs.available<10%,imagefs.available<1Gi",
+		"--eviction-soft=nodefs.available<20%,nodefs.inodesFree<7%",
+		"--eviction-soft-grace-period=nodefs.available=1m,nodefs.inodesFree=1m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for signal, want := range map[string]int64{"nodefs.available": 1 << 30, "imagefs.available": 1 << 30,
+		"nodefs.inodesFree": 0, "imagefs.inodesFree": 0} {
+		if got := o.Eviction.MinFree(signal, 10<<30); got != want {
+			t.Errorf("%s: %d bytes of 10 GiB, want %d", signal, got, want)
+		}
+	}
+}
+
+// What stays free of a disk is the highest threshold of its signals, hard or soft, and its setting is named.
+func TestReservedSpace(t *testing.T) {
+	soft := []string{"--eviction-soft=nodefs.available<3Gi,memory.available<9Gi",
+		"--eviction-soft-grace-period=nodefs.available=1m,memory.available=1m"}
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		args   []string
+		images string
+		bytes  int64
+		want   string
+	}{
+		"defaults":               {nil, "/proc", 1 << 30, "evictionHard nodefs.available<10%"},
+		"no known images":        {nil, "", 1 << 30, "evictionHard nodefs.available<10%"},
+		"images on the same one": {nil, dir, 1536 << 20, "evictionHard imagefs.available<15%"},
+		"bytes":                  {[]string{"--eviction-hard=nodefs.available<2Gi"}, dir, 2 << 30, "evictionHard nodefs.available<2Gi"},
+		"soft":                   {soft, dir, 3 << 30, "evictionSoft nodefs.available<3Gi"},
+		"none":                   {[]string{"--eviction-hard="}, dir, 0, ""},
+		"no threshold of a disk": {[]string{"--eviction-hard=memory.available<1Gi,nodefs.inodesFree<50%"}, dir, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := evictionOf(t, "", c.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes, setting := o.Eviction.ReservedSpace(dir, c.images, 10<<30)
+			if bytes != c.bytes || setting != c.want {
+				t.Errorf("%d bytes for %q, want %d for %q", bytes, setting, c.bytes, c.want)
+			}
+		})
+	}
+}

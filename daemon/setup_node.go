@@ -12,6 +12,7 @@ import (
 
 	"github.com/podstead/podstead/cluster"
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/archive"
 	"github.com/podstead/podstead/cri/imagearchives"
 	"github.com/podstead/podstead/cri/imageload"
 	"github.com/podstead/podstead/gc"
@@ -60,7 +61,7 @@ func (d *daemon) createNodeServices(context.Context) error {
 	d.createAutoUpdate()
 	loader := imageload.New(imageload.Config{
 		Client: d.runtime.Client, Private: d.runtime.Private, Images: d.pulls, Imported: n.images.Pulled,
-		Dir: imageload.Dir(o.Paths.Root),
+		Temp: archive.TempSpace{Dir: imageload.Dir(o.Paths.Root), Reserved: d.reservedSpace},
 	})
 	n.imageView = imageview.View{
 		Node: n.images, Service: d.pulls, Records: d.pullRecords, Credentials: d.sup.PullCredentials, Loader: loader,
@@ -119,6 +120,17 @@ type logRuntime struct {
 // or by command while a source has neither delivered nor been restored. The regular
 // collection waits for its first period.
 const sourcesTimeout = 10 * time.Second
+
+// imageMountTimeout limits how long the runtime may take to report where its images are.
+const imageMountTimeout = 2 * time.Second
+
+// reservedSpace returns what an image archive leaves free of the file system of the root directory.
+func (d *daemon) reservedSpace(capacity int64) (bytes int64, setting string) {
+	ctx, cancel := context.WithTimeout(context.Background(), imageMountTimeout)
+	defer cancel()
+	images, _ := d.runtime.Client.ImageMount(ctx) // not known while the runtime does not respond
+	return d.opts.Eviction.ReservedSpace(d.opts.Paths.Root, images, capacity)
+}
 
 // newImages creates the image garbage collector.
 func (d *daemon) newImages() *gc.Images {

@@ -13,10 +13,7 @@ import (
 	"io"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -29,12 +26,6 @@ const (
 	// maxDocument limits a JSON document in bytes. Decoded, it takes up to 40 times as
 	// much memory. Documents of images have some kilobytes.
 	maxDocument = 2 << 20
-	// reservedShare is the part of the file system that stays free: with less than a
-	// tenth, the node evicts pods by default.
-	reservedShare = 10
-	// spaceInterval is the number of stored bytes after which the free space is checked
-	// again.
-	spaceInterval = 16 << 20
 )
 
 // Archive is an archive that was read. It is for one goroutine; its images' blobs
@@ -54,61 +45,11 @@ type entry struct {
 }
 
 // Read reads an archive to its end, uncompressed or gzipped, and keeps it in a
-// file in dir, which is removed when the archive is closed or the daemon exits. It
-// leaves a tenth of the file system free.
-func Read(ctx context.Context, dir string, r io.Reader) (*Archive, error) {
-	return readWithin(ctx, dir, r, fileSystemSpace)
-}
-
-// space returns the free bytes and the size of the file system of a file.
-type space func(*os.File) (free, size int64, err error)
-
-func fileSystemSpace(f *os.File) (free, size int64, err error) {
-	var st unix.Statfs_t
-	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
-		return 0, 0, err
-	}
-	return int64(st.Bavail) * int64(st.Bsize), int64(st.Blocks) * int64(st.Bsize), nil
-}
-
-// boundedFile is a file that fails when it would use the reserved space.
-type boundedFile struct {
-	*os.File
-	space space
-	// unchecked is the number of bytes that may be written before the next check.
-	unchecked int64
-}
-
-func (f *boundedFile) Write(b []byte) (int, error) {
-	if f.unchecked -= int64(len(b)); f.unchecked < 0 {
-		free, size, err := f.space(f.File)
-		if err != nil {
-			return 0, err
-		}
-		if reserved := size / reservedShare; free-spaceInterval < reserved {
-			return 0, fmt.Errorf("%w: the file system of %s has %d MiB free, of which a tenth of its size (%d MiB) stays "+
-				"free, so that no pods are evicted; remove images with podstead images prune, or load fewer images at once",
-				ErrNoSpace, filepath.Dir(f.Name()), free>>20, reserved>>20)
-		}
-		f.unchecked = spaceInterval - int64(len(b))
-	}
-	return f.File.Write(b)
-}
-
-// ErrNoSpace is wrapped by the error for an archive that is too large for the disk.
-var ErrNoSpace = errors.New("not enough free space")
-
-func readWithin(ctx context.Context, dir string, r io.Reader, space space) (*Archive, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("failed to store the archive temporarily: %w", err)
-	}
-	file, err := os.CreateTemp(dir, "images-*.tar")
+// file in space, which is removed when the archive is closed or the daemon exits.
+func Read(ctx context.Context, space TempSpace, r io.Reader) (*Archive, error) {
+	file, err := space.create()
 	if err != nil {
-		return nil, fmt.Errorf("failed to store the archive temporarily: %w", err)
-	}
-	// However this process ends, the space is freed.
-	if err := os.Remove(file.Name()); err != nil {
-		return nil, errors.Join(err, file.Close())
+		return nil, err
 	}
 	a := &Archive{file: file, entries: map[string]entry{}}
 	if err := a.read(ctx, bufio.NewReaderSize(contextReader{ctx, r}, 1<<20),
@@ -123,20 +64,16 @@ func readWithin(ctx context.Context, dir string, r io.Reader, space space) (*Arc
 }
 
 // Open reads an archive in a file to its end. An uncompressed one is used where it is,
-// without a copy; what a compressed one contains is kept in dir, as by Read. The archive
+// without a copy; what a compressed one contains is kept in space, as by Read. The archive
 // owns the file, which is closed with it, or with an error. Nothing may change the file
 // meanwhile: what was read of it is not verified again.
-func Open(ctx context.Context, dir string, file *os.File) (*Archive, error) {
-	return openWithin(ctx, dir, file, fileSystemSpace)
-}
-
-func openWithin(ctx context.Context, dir string, file *os.File, space space) (*Archive, error) {
+func Open(ctx context.Context, space TempSpace, file *os.File) (*Archive, error) {
 	sum := sha256.New()
 	in := bufio.NewReaderSize(io.TeeReader(contextReader{ctx, file}, sum), 1<<20)
 	a := &Archive{file: file, entries: map[string]entry{}}
 	var err error
 	if begin, _ := in.Peek(len(magicGzip)); string(begin) == magicGzip {
-		a, err = readWithin(ctx, dir, in, space)
+		a, err = Read(ctx, space, in)
 		_ = file.Close()
 	} else if err = a.read(ctx, in, io.Discard); err != nil {
 		_ = file.Close()

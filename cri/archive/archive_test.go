@@ -128,7 +128,7 @@ func layoutOf(entry image.Descriptor, img image.Image) map[string][]byte {
 // read reads an archive and its images.
 func read(t testing.TB, data []byte, as string) ([]*Image, error) {
 	t.Helper()
-	a, err := Read(t.Context(), t.TempDir(), bytes.NewReader(data))
+	a, err := Read(t.Context(), TempSpace{Dir: t.TempDir()}, bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +277,7 @@ func TestLayout(t *testing.T) {
 			if err := WriteLayout(&again, images); err != nil {
 				t.Fatal(err)
 			}
-			back, err := Read(t.Context(), t.TempDir(), &again)
+			back, err := Read(t.Context(), TempSpace{Dir: t.TempDir()}, &again)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -428,10 +428,10 @@ func TestReadLeavesNoFile(t *testing.T) {
 		cancel(gone)
 		_ = w.Close()
 	}()
-	if _, err := Read(ctx, dir, r); !errors.Is(err, gone) {
+	if _, err := Read(ctx, TempSpace{Dir: dir}, r); !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
 	}
-	a, err := Read(t.Context(), dir, bytes.NewReader(dockerArchive(t, map[string]image.Image{"web:1": made(t, "amd64")})))
+	a, err := Read(t.Context(), TempSpace{Dir: dir}, bytes.NewReader(dockerArchive(t, map[string]image.Image{"web:1": made(t, "amd64")})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -474,27 +474,48 @@ func stored(f *os.File) int64 {
 	return info.Size()
 }
 
-// A small archive that decompresses to more than the disk has leaves a tenth of it free.
+// A small archive that decompresses to more than the disk has leaves free what is reserved, and no more: also on a
+// disk of which less than a tenth is free.
 func TestArchiveLeavesSpaceFree(t *testing.T) {
-	const size = 300 << 20
-	most := int64(0)
-	disk := func(f *os.File) (int64, int64, error) {
-		most = max(most, stored(f))
-		return size - stored(f), size, nil
+	const mebi = 1 << 20
+	for name, c := range map[string]struct {
+		free, capacity int64
+		reserved       func(int64) (int64, string)
+		kept           int64
+		words          string
+	}{
+		"share": {300 * mebi, 300 * mebi, func(capacity int64) (int64, string) { return capacity / 4, "evictionHard a<25%" },
+			75 * mebi, "75 MiB stay free, because with less pods are evicted (evictionHard a<25%)"},
+		"nearly full": {92*mebi + 200*mebi, 4000 * mebi,
+			func(int64) (int64, string) { return 92 * mebi, "evictionHard a<92Mi" }, 92 * mebi, "(evictionHard a<92Mi)"},
+		"no threshold": {300 * mebi, 1000 * mebi, func(int64) (int64, string) { return 0, "" },
+			minReserved, "64 MiB stay free, for the files"},
+		"low threshold": {300 * mebi, 10000 * mebi, func(int64) (int64, string) { return mebi, "evictionHard a<1Mi" },
+			100 * mebi, "100 MiB stay free, for the files"},
+		"nothing reserved": {300 * mebi, 1000 * mebi, nil, minReserved, "64 MiB stay free"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			most := int64(0)
+			space := TempSpace{Dir: t.TempDir(), Reserved: c.reserved, usage: func(f *os.File) (int64, int64, error) {
+				most = max(most, stored(f))
+				return c.free - stored(f), c.capacity, nil
+			}}
+			data := bomb(t, 400*mebi)
+			_, err := Read(t.Context(), space, bytes.NewReader(data))
+			if !errors.Is(err, ErrNoSpace) || !strings.Contains(err.Error(), "images prune") ||
+				!strings.Contains(err.Error(), c.words) {
+				t.Errorf("an archive of %d bytes: %v, want %q", len(data), err, c.words)
+			}
+			if most > c.free-c.kept {
+				t.Errorf("%d MiB of %d were used", most>>20, c.free>>20)
+			}
+			a, err := Read(t.Context(), space, bytes.NewReader(bomb(t, c.free-c.kept-2*spaceInterval)))
+			if err != nil {
+				t.Fatalf("an archive that fits: %v", err)
+			}
+			a.Close()
+		})
 	}
-	data := bomb(t, 400<<20)
-	_, err := readWithin(t.Context(), t.TempDir(), bytes.NewReader(data), disk)
-	if !errors.Is(err, ErrNoSpace) || !strings.Contains(err.Error(), "images prune") {
-		t.Errorf("an archive of %d bytes: %v", len(data), err)
-	}
-	if most > size-size/reservedShare {
-		t.Errorf("%d MiB of %d were used", most>>20, size>>20)
-	}
-	a, err := readWithin(t.Context(), t.TempDir(), bytes.NewReader(bomb(t, 200<<20)), disk)
-	if err != nil {
-		t.Fatalf("an archive that fits: %v", err)
-	}
-	a.Close()
 }
 
 // An archive is abandoned when its client leaves, also while bytes are decompressed that
@@ -512,7 +533,7 @@ func TestArchiveEndsWithItsClient(t *testing.T) {
 	if len(data) > 1<<20 {
 		t.Fatalf("the archive has %d bytes and is not read at once", len(data))
 	}
-	if _, err := readWithin(ctx, t.TempDir(), bytes.NewReader(data), disk); !errors.Is(err, gone) || used > 50<<20 {
+	if _, err := Read(ctx, TempSpace{Dir: t.TempDir(), usage: disk}, bytes.NewReader(data)); !errors.Is(err, gone) || used > 50<<20 {
 		t.Errorf("%v after %d bytes", err, used)
 	}
 }
@@ -538,7 +559,7 @@ func TestHostileArchivesAreRejected(t *testing.T) {
 		"sparse": {sparse(t, 1<<40), "sparse"},
 		"names":  {names.Bytes(), "names of its files"},
 	} {
-		_, err := Read(t.Context(), t.TempDir(), bytes.NewReader(c.data))
+		_, err := Read(t.Context(), TempSpace{Dir: t.TempDir()}, bytes.NewReader(c.data))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, %d bytes: %v, want %q", name, len(c.data), err, c.want)
 		}
@@ -595,8 +616,10 @@ func FuzzRead(f *testing.F) {
 	f.Add(tarOf(f, map[string][]byte{"index.json": []byte(`{"manifests":[{"digest":"x"}]}`),
 		"manifest.json": []byte(`[{"Config":"../x","Layers":["a"]}]`)}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		disk := func(f *os.File) (int64, int64, error) { return 64<<20 - stored(f), 64 << 20, nil }
-		a, err := readWithin(t.Context(), t.TempDir(), bytes.NewReader(data), disk)
+		disk := func(f *os.File) (int64, int64, error) {
+			return minReserved + 64<<20 - stored(f), minReserved + 64<<20, nil
+		}
+		a, err := Read(t.Context(), TempSpace{Dir: t.TempDir(), usage: disk}, bytes.NewReader(data))
 		if err != nil {
 			return
 		}
@@ -641,7 +664,7 @@ func TestOpenAndNames(t *testing.T) {
 			if names := Names(t.Context(), file); tc.inPlace != slices.Equal(names, []string{"registry.test/web:1"}) {
 				t.Errorf("names: %v", names)
 			}
-			a, err := Open(t.Context(), dir, file)
+			a, err := Open(t.Context(), TempSpace{Dir: dir}, file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -671,7 +694,7 @@ func TestOpenAndNames(t *testing.T) {
 	if names := Names(t.Context(), broken); names != nil {
 		t.Errorf("names of a truncated archive: %v", names)
 	}
-	if _, err := Open(t.Context(), t.TempDir(), broken); err == nil || !strings.Contains(err.Error(), "truncated") {
+	if _, err := Open(t.Context(), TempSpace{Dir: t.TempDir()}, broken); err == nil || !strings.Contains(err.Error(), "truncated") {
 		t.Errorf("error: %v", err)
 	}
 }

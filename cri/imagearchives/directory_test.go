@@ -74,7 +74,9 @@ func (r *fakeRuntime) LoadImages(ctx context.Context, images []*archive.Image) (
 	return loaded, nil
 }
 
-func (r *fakeRuntime) TempDir() string { return filepath.Join(r.t.TempDir(), "load") }
+func (r *fakeRuntime) TempSpace() archive.TempSpace {
+	return archive.TempSpace{Dir: filepath.Join(r.t.TempDir(), "load")}
+}
 
 func (r *fakeRuntime) Event(_ *v1.Pod, _, reason, message string) {
 	r.mu.Lock()

@@ -175,7 +175,7 @@ func (d *Directory) open(ctx context.Context, rt Runtime, f *file) (*archive.Arc
 		_ = file.Close()
 		return nil, nil, errIncomplete
 	}
-	a, err := archive.Open(ctx, rt.Loader.TempDir(), file)
+	a, err := archive.Open(ctx, rt.Loader.TempSpace(), file)
 	var images []*archive.Image
 	if err == nil {
 		images, err = a.Images(imageload.ThisPlatform(), "")

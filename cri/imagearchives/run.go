@@ -14,8 +14,8 @@ import (
 // Loader loads images into the runtime. *imageload.Loader implements it.
 type Loader interface {
 	LoadImages(ctx context.Context, images []*archive.Image) ([]imageload.Image, error)
-	// TempDir returns the directory for the contents of compressed archives.
-	TempDir() string
+	// TempSpace returns where the contents of compressed archives are stored.
+	TempSpace() archive.TempSpace
 }
 
 // Runtime is what the images are loaded into.

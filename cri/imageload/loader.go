@@ -28,8 +28,8 @@ type Config struct {
 	// Imported is called for each image that was imported without a pull, with
 	// the ID that its name had before, empty if it had none.
 	Imported func(ctx context.Context, name, before string)
-	// Dir is the directory for archives while they are loaded; see Dir.
-	Dir string
+	// Temp is where archives are stored while they are loaded; see Dir.
+	Temp archive.TempSpace
 }
 
 // Loader loads archives. It loads one at a time; further ones wait.
@@ -68,7 +68,7 @@ func (l *Loader) Load(ctx context.Context, r io.Reader, as string) ([]Image, err
 	if err != nil {
 		return nil, err
 	}
-	a, err := archive.Read(ctx, l.cfg.Dir, r)
+	a, err := archive.Read(ctx, l.cfg.Temp, r)
 	if errors.Is(err, archive.ErrNoSpace) {
 		return nil, err // it may be loaded when there is more space
 	}
@@ -98,8 +98,8 @@ func (l *Loader) LoadImages(ctx context.Context, images []*archive.Image) ([]Ima
 	return l.load(ctx, load, images)
 }
 
-// TempDir returns the directory for archives while they are loaded.
-func (l *Loader) TempDir() string { return l.cfg.Dir }
+// TempSpace returns where archives are stored while they are loaded.
+func (l *Loader) TempSpace() archive.TempSpace { return l.cfg.Temp }
 
 func (l *Loader) load(ctx context.Context, load func(context.Context, []*archive.Image) error,
 	images []*archive.Image) (loaded []Image, err error) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/archive"
 	"github.com/podstead/podstead/cri/critest"
 	"github.com/podstead/podstead/cri/imageload"
 )
@@ -33,7 +34,7 @@ func TestLoadErrors(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = client.Close() })
 			loader := imageload.New(imageload.Config{
-				Client: client, Images: client, Dir: imageload.Dir(t.TempDir()),
+				Client: client, Images: client, Temp: archive.TempSpace{Dir: imageload.Dir(t.TempDir())},
 				Imported: func(context.Context, string, string) { t.Error("an image was imported") },
 			})
 			_, err = loader.Load(t.Context(), strings.NewReader("no archive"), "")

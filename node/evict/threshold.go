@@ -175,3 +175,14 @@ func HardMin(list []Threshold, s Signal, capacity int64) (least int64) {
 	}
 	return least
 }
+
+// HighestMin returns the threshold of the signals, hard or soft, that keeps the most of a capacity; false without one.
+func HighestMin(list []Threshold, capacity int64, signals ...Signal) (highest Threshold, ok bool) {
+	for _, t := range list {
+		if slices.Contains(signals, t.Signal) &&
+			(!ok || t.Min.ForCapacity(capacity) > highest.Min.ForCapacity(capacity)) {
+			highest, ok = t, true
+		}
+	}
+	return highest, ok
+}

@@ -17,7 +17,7 @@ import (
 var replacers = map[string]string{
 	"cli/cmd_edit.go":                             "the copy that the user edits",
 	"cli/cmd_kubeconfig.go":                       "a kubeconfig of the user",
-	"cri/archive/archive.go":                      "unlinked temporary files",
+	"cri/archive/space.go":                        "unlinked temporary files",
 	"cri/private/mirror.go":                       "a link of the private containerd, made again at each start",
 	"gc/log_dir.go":                               "logs of containers",
 	"httpapi/listeners.go":                        "the socket of the API",

@@ -2,12 +2,15 @@ package images
 
 import (
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podstead/podstead/test/e2e/harness"
 	"github.com/podstead/podstead/test/image"
@@ -138,6 +141,35 @@ func TestImagesAreLoaded(t *testing.T) {
 		n.MustStart()
 		checkLoadedPods(n)
 		checkInvalidArchives(n)
+	})
+}
+
+// What eviction keeps free of a disk is not used for archives, and no more than that stays free: with lower thresholds
+// an archive is loaded on a disk that is nearly full.
+func TestArchivesLeaveTheDiskFree(t *testing.T) {
+	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
+		const free, size = 90 << 20, 1000 << 20
+		harness.MountDisk(t, n.Root, size)
+		var disk unix.Statfs_t
+		if err := unix.Statfs(n.Root, &disk); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Create(filepath.Join(n.Root, "fill"))
+		if err == nil {
+			err = unix.Fallocate(int(file.Fd()), 0, 0, int64(disk.Bavail)*disk.Bsize-free)
+		}
+		if err := errors.Join(err, file.Close()); err != nil {
+			t.Fatal(err)
+		}
+		archive := filepath.Join(t.TempDir(), "image.tar")
+		harness.SaveImage(t, archive, "full-"+n.Name+":1", harness.ImageWithFile(t, "full"))
+		n.MustStart() // the test bed's thresholds are 1%
+		n.LoadImages(archive)
+		n.Kill()
+		n.Args = []string{"--eviction-hard", "nodefs.available<80Mi"}
+		n.MustStart()
+		n.CLI(1, []string{"not enough free space", "of which 80 MiB stay free", "evictionHard nodefs.available<80Mi"},
+			"images", "load", archive)
 	})
 }
 
