@@ -386,6 +386,7 @@ func TestRuntimeStatus(t *testing.T) {
 			`{"sandboxImage":"pause:3.8","cni":{"binDir":"/opt/cni/bin","confDir":"/etc/cni/net.d"}}`: {SandboxImage: "pause:3.8", CNIConfDir: "/etc/cni/net.d", CNIBinDirs: []string{"/opt/cni/bin"}},
 			`{"cni":{"binDir":"/a","binDirs":["/b","/a"],"confDir":"/c"}}`: {CNIConfDir: "/c",
 				CNIBinDirs: []string{"/b", "/a"}},
+			`{"restrictOOMScoreAdj":false}`: {RestrictOOMScoreAdj: new(bool)},
 			// Without the sandbox image, image garbage collection would remove it.
 			`{"cni":{"binDirs":"/b","confDir":"/c"},"sandboxImage":"pause:3.8"}`: {SandboxImage: "pause:3.8", CNIConfDir: "/c"},
 		} {

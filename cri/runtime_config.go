@@ -11,13 +11,16 @@ import (
 // RuntimeConfig is what a runtime reports about its configuration. A value that
 // it does not report is empty.
 type RuntimeConfig struct {
-	// SandboxImage is the image of the container that holds a sandbox.
+	// SandboxImage is the image of the container that holds a sandbox. containerd 2 does not report it.
 	SandboxImage string
 	// CNIConfDir and CNIBinDirs are where it searches for networks and plugins.
 	CNIConfDir string
 	CNIBinDirs []string
 	// EnableCDI is false if the runtime does not inject CDI devices; nil if it does not say.
 	EnableCDI *bool
+	// RestrictOOMScoreAdj reports that the runtime never gives a process a lower OOM score than its own, for which it
+	// would need CAP_SYS_RESOURCE; nil if it does not say.
+	RestrictOOMScoreAdj *bool
 }
 
 // RuntimeConfig returns the runtime's configuration. CRI does not define it:
@@ -28,9 +31,10 @@ func (c *Client) RuntimeConfig(ctx context.Context) (RuntimeConfig, error) {
 		return RuntimeConfig{}, err
 	}
 	var config struct {
-		EnableCDI    *bool  `json:"enableCDI"`
-		SandboxImage string `json:"sandboxImage"`
-		CNI          struct {
+		EnableCDI           *bool  `json:"enableCDI"`
+		RestrictOOMScoreAdj *bool  `json:"restrictOOMScoreAdj"`
+		SandboxImage        string `json:"sandboxImage"`
+		CNI                 struct {
 			ConfDir string   `json:"confDir"`
 			BinDir  string   `json:"binDir"`
 			BinDirs []string `json:"binDirs"`
@@ -39,7 +43,7 @@ func (c *Client) RuntimeConfig(ctx context.Context) (RuntimeConfig, error) {
 	// A field of another type than expected is left out; the others are decoded.
 	_ = json.Unmarshal([]byte(info["config"]), &config)
 	s := RuntimeConfig{SandboxImage: config.SandboxImage, EnableCDI: config.EnableCDI, CNIConfDir: config.CNI.ConfDir,
-		CNIBinDirs: config.CNI.BinDirs}
+		CNIBinDirs: config.CNI.BinDirs, RestrictOOMScoreAdj: config.RestrictOOMScoreAdj}
 	if dir := config.CNI.BinDir; dir != "" && !slices.Contains(s.CNIBinDirs, dir) {
 		s.CNIBinDirs = append(s.CNIBinDirs, dir)
 	}

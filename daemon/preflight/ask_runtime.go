@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/podstead/podstead/cri"
@@ -26,6 +27,10 @@ func (r *Runtime) Ask(ctx context.Context) (shown cri.RuntimeConfig) {
 		return shown
 	}
 	r.Name, r.Version = v.Name, v.Version
+	// A socket that systemd has opened for its service names systemd.
+	if pid := Listener(strings.TrimPrefix(r.Endpoint, "unix://")); pid > 1 {
+		r.PID, r.ConfigFile = pid, configFile(pid)
+	}
 	st, err := client.RuntimeStatus(ctx)
 	if err != nil {
 		r.Err = err
@@ -36,7 +41,11 @@ func (r *Runtime) Ask(ctx context.Context) (shown cri.RuntimeConfig) {
 	r.CgroupDriver, _ = client.CgroupDriver(ctx)
 	shown, _ = client.RuntimeConfig(ctx)
 	r.Images, _ = client.ImageMount(ctx)
-	if r.PauseImage = shown.SandboxImage; r.PauseImage != "" {
+	r.RestrictsOOMScore = shown.RestrictOOMScoreAdj
+	if r.PauseImage = shown.SandboxImage; r.PauseImage == "" && r.Name == "containerd" {
+		r.PauseImage = containerdPauseImage(ctx, r.PID)
+	}
+	if r.PauseImage != "" {
 		image, err := client.ImageStatus(ctx, r.PauseImage)
 		r.PauseMissing = err == nil && image == nil
 	}

@@ -52,6 +52,10 @@ type Runtime struct {
 	// Log is the log file of the private containerd, empty for another runtime, which
 	// logs to the journal.
 	Log string
+	// PID is the process that serves the endpoint, 0 if it is unknown. ConfigFile is the configuration file that it
+	// was started with, empty for its default.
+	PID        int
+	ConfigFile string
 	// Err is why the runtime could not be queried, nil if it could.
 	Err error
 	// Name and Version are for example containerd and 1.6.20.
@@ -64,6 +68,8 @@ type Runtime struct {
 	// PauseMissing reports that the image has not been pulled.
 	PauseImage   string
 	PauseMissing bool
+	// RestrictsOOMScore reports that it starts pods without CAP_SYS_RESOURCE; nil if it does not report it.
+	RestrictsOOMScore *bool
 	// Images is a directory on the file system of the images, empty if the runtime
 	// does not report it.
 	Images string

@@ -169,33 +169,9 @@ func (h *Host) driverFix(r *Runtime, driver string) string {
 		return fmt.Sprintf("\"exec-opts\": [\"native.cgroupdriver=%s\"] in /etc/docker/daemon.json, then restart docker "+
 			"and cri-docker", driver)
 	}
-	return h.containerdDriverFix(driver == "systemd")
-}
-
-const containerdConfig = "/etc/containerd/config.toml"
-
-// containerdDriverFix returns the command that sets SystemdCgroup: in the configuration, if
-// it contains the setting, else in an appended table. Version 3 of the configuration has
-// another name of the plugin.
-func (h *Host) containerdDriverFix(systemd bool) string {
-	const restart = " && systemctl restart containerd"
-	config := h.text(containerdConfig)
-	if strings.Contains(config, "SystemdCgroup = ") {
-		return fmt.Sprintf("sed -i 's/SystemdCgroup = .*/SystemdCgroup = %t/' %s", systemd, containerdConfig) + restart
+	edit, done := h.containerdConfig(r).setCgroupDriver(driver == "systemd")
+	if !done {
+		return edit + ", then restart containerd"
 	}
-	plugin, header := "io.containerd.grpc.v1.cri", ""
-	switch {
-	case strings.Contains(config, "version = 3"):
-		plugin = "io.containerd.cri.v1.runtime"
-	case config == "":
-		header = "version = 2\\n"
-	case !strings.Contains(config, "version = 2") || strings.Contains(config, "containerd.runtimes"):
-		// Appended tables could be duplicates.
-		return fmt.Sprintf("SystemdCgroup = %t in the runc options of %s, then systemctl restart containerd", systemd,
-			containerdConfig)
-	}
-	table := fmt.Sprintf("[plugins.\"%s\".containerd.runtimes.runc", plugin)
-	return fmt.Sprintf("mkdir -p /etc/containerd && printf '%s%s]\\nruntime_type = "+
-		"\"io.containerd.runc.v2\"\\n%s.options]\\nSystemdCgroup = %t\\n' >>%s", header, table, table, systemd,
-		containerdConfig) + restart
+	return edit + h.restart(r)
 }

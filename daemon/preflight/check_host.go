@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -32,64 +30,6 @@ func user(h *Host, _ *Settings) []Finding {
 			h.UID)
 	}
 	return nil
-}
-
-const allCapabilities = "run podstead with all capabilities"
-
-// capSysResource is the bit of CAP_SYS_RESOURCE. A private containerd is configured to
-// start pods without it.
-const capSysResource = 24
-
-// requiredCapabilities are capabilities by their bits in capability.h.
-var requiredCapabilities = []struct {
-	bit  uint
-	name string
-	// effect is what does not work without it, fix the remedy; for CAP_SYS_RESOURCE that
-	// of the runtime. Without a required capability no pod runs.
-	effect, fix string
-	required    bool
-}{
-	{12, "CAP_NET_ADMIN", "pod networks cannot be set up", allCapabilities, true},
-	{21, "CAP_SYS_ADMIN", "volumes cannot be mounted", allCapabilities, true},
-	{capSysResource, "CAP_SYS_RESOURCE", "the runtime cannot set the OOM score of sandboxes and may fail to start pods",
-		"", false},
-	{34, "CAP_SYSLOG", "OOM kills by the kernel are not reported as events", "run podstead with CAP_SYSLOG", false},
-}
-
-func capabilities(h *Host, s *Settings) (list []Finding) {
-	for _, l := range strings.Split(h.text("proc/self/status"), "\n") {
-		text, found := strings.CutPrefix(l, "CapEff:")
-		has, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
-		if !found || err != nil || h.UID != 0 {
-			continue
-		}
-		for _, c := range requiredCapabilities {
-			if c.bit == capSysResource {
-				c.fix = oomScoreFix(&s.Runtime)
-			}
-			switch {
-			case has&(1<<c.bit) != 0, c.bit == capSysResource && s.Runtime.Private:
-			case c.required:
-				list = append(list, fail("capabilities", c.fix, "root does not have %s: %s", c.name, c.effect)...)
-			default:
-				list = append(list, warn("capabilities", c.fix, "root does not have %s: %s", c.name, c.effect)...)
-			}
-		}
-		if list == nil {
-			return ok("capabilities", "root has all required capabilities")
-		}
-	}
-	return list
-}
-
-// oomScoreFix returns the remedy for a missing CAP_SYS_RESOURCE. Only containerd has a
-// setting for it.
-func oomScoreFix(r *Runtime) string {
-	if strings.Contains(r.Name, "containerd") || r.Name == "" && strings.Contains(r.Endpoint, "containerd") {
-		return "set restrict_oom_score_adj = true in the CRI section of /etc/containerd/config.toml, then systemctl " +
-			"restart containerd"
-	}
-	return "run podstead and the container runtime with CAP_SYS_RESOURCE"
 }
 
 // kubelets checks that no kubelet uses the same runtime: it would kill every pod that it does

@@ -85,6 +85,9 @@ func pauseImage(_ *Host, s *Settings) []Finding {
 	return ok("pause-image", "sandbox image %s is present", image)
 }
 
+// defaultContainerdSocket is where ctr connects to without --address.
+const defaultContainerdSocket = "/run/containerd/containerd.sock"
+
 // pauseFix returns the command that adds the sandbox image to the runtime.
 func pauseFix(r *Runtime) string {
 	switch service(r.Endpoint) {
@@ -95,8 +98,8 @@ func pauseFix(r *Runtime) string {
 		return "docker pull " + r.PauseImage + "  (without a network: docker load --input pause.tar)"
 	}
 	ctr := "ctr"
-	if r.Private {
-		ctr += " --address " + strings.TrimPrefix(r.Endpoint, "unix://")
+	if socket := strings.TrimPrefix(r.Endpoint, "unix://"); socket != defaultContainerdSocket {
+		ctr += " --address " + socket
 	}
 	return ctr + " -n k8s.io images pull " + r.PauseImage + "  (without a network: " + ctr +
 		" -n k8s.io images import pause.tar)"

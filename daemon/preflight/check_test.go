@@ -186,15 +186,46 @@ func TestRun(t *testing.T) {
 		"no CAP_SYS_ADMIN": {func(b *testHost) { b.write("proc/self/status", "CapEff:\t000001ffffdfffff\n") },
 			"capabilities", Fail, "CAP_SYS_ADMIN", "with all capabilities"},
 		"no CAP_SYS_RESOURCE": {func(b *testHost) { b.write("proc/self/status", "CapEff:\t000001fffeffffff\n") },
-			"capabilities", Warn, "CAP_SYS_RESOURCE", "set restrict_oom_score_adj"},
-		"no CAP_SYS_RESOURCE, CRI-O": {func(b *testHost) {
-			b.write("proc/self/status", "CapEff:\t000001fffeffffff\n")
-			b.settings.Runtime.Name, b.settings.Runtime.Version = "cri-o", "1.30.0"
-		}, "capabilities", Warn, "CAP_SYS_RESOURCE", "run podstead and the container runtime with CAP_SYS_RESOURCE"},
-		"healthy, private runtime without CAP_SYS_RESOURCE": {func(b *testHost) {
-			b.settings.Runtime.Private = true
+			"capabilities", Fail, "containerd does not have CAP_SYS_RESOURCE, so it cannot set the OOM score of sandboxes: no pod",
+			"restrict_oom_score_adj = true\\n' >>/etc/containerd/config.toml && systemctl restart containerd"},
+		"no CAP_SYS_RESOURCE, not restricted": {func(b *testHost) {
+			b.write("proc/4/status", "CapEff:\t000001fffeffffff\n")
+			b.write("proc/4/oom_score_adj", "-997\n")
+			b.write("etc/own.toml", "version = 3\n")
+			b.remove("run/systemd/system")
+			r := &b.settings.Runtime
+			r.PID, r.ConfigFile, r.RestrictsOOMScore, r.CgroupDriver = 4, "/etc/own.toml", new(bool), "cgroupfs"
+		}, "capabilities", Fail, "no pod can start", `printf '\n[plugins."io.containerd.cri.v1.runtime"]\n` +
+			`restrict_oom_score_adj = true\n' >>/etc/own.toml  (then restart containerd, which is process 4)`},
+		"healthy, restricted without CAP_SYS_RESOURCE": {func(b *testHost) {
+			restricts := true
+			b.settings.Runtime.RestrictsOOMScore = &restricts
 			b.write("proc/self/status", "CapEff:\t000001fffeffffff\n")
 		}, "", OK, "", ""},
+		"healthy, only the runtime has CAP_SYS_RESOURCE": {func(b *testHost) {
+			b.settings.Runtime.PID = 4
+			b.write("proc/self/status", "CapEff:\t000001fffeffffff\n")
+			b.write("proc/4/status", "CapEff:\t000001ffffffffff\n")
+		}, "", OK, "", ""},
+		"healthy, a low OOM score without CAP_SYS_RESOURCE": {func(b *testHost) {
+			b.settings.Runtime.PID = 4
+			b.write("proc/4/status", "CapEff:\t000001fffeffffff\n")
+			b.write("proc/4/oom_score_adj", "-999\n")
+		}, "", OK, "", ""},
+		"no CAP_SYS_RESOURCE, CRI-O": {func(b *testHost) {
+			b.write("proc/self/status", "CapEff:\t000001fffeffffff\n")
+			r := &b.settings.Runtime
+			r.Endpoint, r.Name, r.Version = "unix:///run/crio/crio.sock", "cri-o", "1.30.0"
+		}, "capabilities", Fail, "no pod can start", "run crio with CAP_SYS_RESOURCE"},
+		"healthy, private runtime to start without CAP_SYS_RESOURCE": {func(b *testHost) {
+			b.settings.Runtime = Runtime{Endpoint: "unix:///run/podstead/containerd/containerd.sock", Private: true,
+				Err: errors.New("no such file")}
+			b.write("proc/self/status", "CapEff:\t000001fffeffffff\n")
+		}, "", OK, "", ""},
+		"private runtime of a boot with CAP_SYS_RESOURCE": {func(b *testHost) {
+			b.settings.Runtime.Private, b.settings.Runtime.RestrictsOOMScore = true, new(bool)
+			b.write("proc/self/status", "CapEff:\t000001fffeffffff\n")
+		}, "capabilities", Fail, "no pod can start", "reboot"},
 		"a kubelet": {func(b *testHost) {
 			proc := fakeProc{t, filepath.Join(b.host.Root, "proc")}
 			proc.add("77", "/usr/bin/kubelet")
@@ -235,6 +266,9 @@ func TestRun(t *testing.T) {
 			b.settings.Runtime.PauseImage, b.settings.Runtime.PauseMissing = "pause:1", true
 		}, "pause-image", Warn, "pause:1 is missing",
 			"ctr --address /run/podstead/containerd/containerd.sock -n k8s.io images pull pause:1"},
+		"no pause image of another containerd": {func(b *testHost) {
+			b.settings.Runtime.Endpoint, b.settings.Runtime.PauseMissing = "unix:///run/k/c.sock", true
+		}, "pause-image", Warn, "pause:3.9 is missing", "ctr --address /run/k/c.sock -n k8s.io images pull pause:3.9"},
 		"cgroupfs of CRI-O": {func(b *testHost) {
 			b.settings.Runtime.Endpoint, b.settings.Runtime.CgroupDriver = "unix:///run/crio/crio.sock", "cgroupfs"
 		}, "cgroup-driver", Warn, "although systemd manages", "cgroup_manager = \"systemd\""},
@@ -379,13 +413,13 @@ func TestRun(t *testing.T) {
 		"cgroupfs with a setting": {func(b *testHost) {
 			b.write("etc/containerd/config.toml", "version = 2\n    SystemdCgroup = false\n")
 			b.settings.Runtime.CgroupDriver = "cgroupfs"
-		}, "cgroup-driver", Warn, "although systemd manages", "sed -i 's/SystemdCgroup = .*/SystemdCgroup = true/' " +
+		}, "cgroup-driver", Warn, "although systemd manages", "sed -i 's/SystemdCgroup *=.*/SystemdCgroup = true/' " +
 			"/etc/containerd/config.toml && systemctl restart containerd"},
 		"cgroupfs with containerd 2": {func(b *testHost) {
 			b.write("etc/containerd/config.toml", "version = 3\n")
 			b.settings.Runtime.CgroupDriver = "cgroupfs"
 		}, "cgroup-driver", Warn, "although systemd manages",
-			`printf '[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]\nruntime_type`},
+			`printf '\n[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]\nruntime_type`},
 		"cgroupfs with other runtimes": {func(b *testHost) {
 			b.write("etc/containerd/config.toml",
 				"version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.kata]\n")
