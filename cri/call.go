@@ -111,7 +111,11 @@ func observeCalls(observe func(method string, took time.Duration, err error)) gr
 		options ...grpc.CallOption) error {
 		start := time.Now()
 		err := call(ctx, method, request, response, conn, options...)
-		observe(method[strings.LastIndexByte(method, '/')+1:], time.Since(start), err)
+		observed := err
+		if status.Code(err) == codes.Unimplemented {
+			observed = ErrUnimplemented
+		}
+		observe(method[strings.LastIndexByte(method, '/')+1:], time.Since(start), observed)
 		return err
 	}
 }

@@ -62,8 +62,8 @@ type Options struct {
 	// Log may be nil.
 	Log *slog.Logger
 	// Observe is called after each call that was served or failed, with the
-	// name of its method, such as RunPodSandbox. It may be nil and must not
-	// block.
+	// name of its method, such as RunPodSandbox, and ErrUnimplemented if the runtime
+	// does not have it. It may be nil and must not block.
 	Observe func(method string, took time.Duration, err error)
 	// DialOptions are applied last and take precedence; tests set a dialer here.
 	DialOptions []grpc.DialOption

@@ -1,6 +1,7 @@
 package cri_test
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -20,7 +21,10 @@ func TestObserveCalls(t *testing.T) {
 	options.Observe = func(method string, took time.Duration, err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if err != nil {
+		switch {
+		case errors.Is(err, cri.ErrUnimplemented):
+			method += " missing"
+		case err != nil:
 			method += " failed"
 		}
 		if took < 0 || took > time.Minute {
@@ -40,7 +44,11 @@ func TestObserveCalls(t *testing.T) {
 	if _, err := c.Version(t.Context()); err == nil {
 		t.Error("the fault was not observed")
 	}
-	if want := []string{"ListContainers", "ListPodSandbox", "Version failed"}; !slices.Equal(observed, want) {
+	f.Inject("Version", critest.Fault{Before: critest.Err(codes.Unimplemented, "no")})
+	if _, err := c.Version(t.Context()); err == nil {
+		t.Error("the missing call was not observed")
+	}
+	if want := []string{"ListContainers", "ListPodSandbox", "Version failed", "Version missing"}; !slices.Equal(observed, want) {
 		t.Errorf("observed %q, want %q", observed, want)
 	}
 }

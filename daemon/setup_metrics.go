@@ -23,6 +23,10 @@ func (d *daemon) newMetrics(volumes *volumeview.View) httpapi.Metrics {
 	if d.podDNS != nil && d.podDNS.Given() {
 		podDNSReady = d.podDNS.Ready
 	}
+	var claimsInUse func() (map[string]int, int)
+	if d.claims != nil {
+		claimsInUse = d.claims.InUse
+	}
 	e := metrics.New(p.counters, metrics.Sources{
 		NodeName: d.nodeName, Version: buildinfo.Version(),
 		Pods:       func() []metrics.PodState { return podStates(p.pleg.Observed()) },
@@ -35,7 +39,7 @@ func (d *daemon) newMetrics(volumes *volumeview.View) httpapi.Metrics {
 		Specs:      d.sup.Pods,
 		Stats:      p.stats, Machine: machine, SandboxImage: d.runtime.Client.SandboxImage, Log: d.log,
 		Unwritten: func() int { return len(d.unwritten.List()) }, MemoryQoS: d.protectedMemory,
-		RolledBack: d.sources.rollouts.RolledBack, PodDNSReady: podDNSReady,
+		RolledBack: d.sources.rollouts.RolledBack, PodDNSReady: podDNSReady, ClaimsInUse: claimsInUse,
 	})
 	return httpapi.Metrics{Kubelet: e.Kubelet(), Resource: e.Resource(), Probes: e.Probes(), Cadvisor: e.Cadvisor()}
 }

@@ -15,7 +15,8 @@ func (d *daemon) servePodResources(context.Context) error {
 		d.log.Warn("PodResources API is not served", "err", err)
 		return nil
 	}
-	cfg := podresources.Config{Pods: d.sup.SyncedPods, Devices: d.devices}
+	cfg := podresources.Config{Pods: d.sup.SyncedPods, Devices: d.devices,
+		Requested: d.observers.counters.PodResourcesRequested}
 	if m := d.managers; m != nil && m.CPU != nil {
 		cfg.CPUs = m.CPU
 	}

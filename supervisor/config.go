@@ -74,6 +74,9 @@ type Metrics interface {
 	// PodStarted counts a pod that became Running, with the time since its start
 	// time.
 	PodStarted(took time.Duration)
+	// UserNamespacedPodStarted counts a sync that created the sandbox of a pod with a user namespace, with what
+	// failed in it.
+	UserNamespacedPodStarted(err error)
 	// PodDisrupted counts a pod that the node ends for its own sake, with the
 	// resource signal that caused it, empty if none did.
 	PodDisrupted(reason, signal string)
@@ -84,6 +87,7 @@ type noMetrics struct{}
 
 func (noMetrics) PodSynced(string, time.Duration) {}
 func (noMetrics) PodStarted(time.Duration)        {}
+func (noMetrics) UserNamespacedPodStarted(error)  {}
 func (noMetrics) PodDisrupted(string, string)     {}
 
 // Network is the node's network as pods see it.

@@ -8,8 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/podstead/podstead/api"
 	"github.com/podstead/podstead/cri"
+	"github.com/podstead/podstead/cri/critest"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -19,6 +23,14 @@ type recordedMetrics struct {
 	worked    map[string]int
 	started   []time.Duration
 	displaced []string
+	// userNamespaced are the errors of the starts of pods with user namespaces.
+	userNamespaced []error
+}
+
+func (m *recordedMetrics) UserNamespacedPodStarted(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.userNamespaced = append(m.userNamespaced, err)
 }
 
 func (m *recordedMetrics) PodSynced(operation string, took time.Duration) {
@@ -120,6 +132,29 @@ func TestAdoptedPodIsNotCountedAsStarted(t *testing.T) {
 		}
 		if took, ok := d.PodStart(pod.UID); ok {
 			t.Errorf("the adopted pod took %v to start", took)
+		}
+	})
+}
+
+// The starts of pods with a user namespace are counted, and those that failed.
+func TestUserNamespacedPodsAreCounted(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		m := &recordedMetrics{worked: map[string]int{}}
+		b.metrics = m
+		b.fake.SetHandlers(&runtimeapi.RuntimeHandler{Features: &runtimeapi.RuntimeHandlerFeatures{UserNamespaces: true}})
+		b.fake.Inject("RunPodSandbox", critest.Fault{Before: critest.Err(codes.Unknown, "no network")})
+		own := false
+		pod, other := testPod("p", "u", "1"), testPod("q", "o", "1")
+		pod.Spec.HostUsers = &own
+		d := b.start()
+		d.config.deliver(manifest.SourceFile, pod)
+		b.runs(pod.UID)
+		d.config.deliver(manifest.SourceFile, pod, other)
+		b.runs(other.UID)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if len(m.userNamespaced) != 2 || m.userNamespaced[0] == nil || m.userNamespaced[1] != nil {
+			t.Errorf("counted %v, want a failure and a success", m.userNamespaced)
 		}
 	})
 }

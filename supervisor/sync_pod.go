@@ -245,6 +245,9 @@ func (a *syncAttempt) syncContainers(ctx context.Context) *podworkers.SyncResult
 	a.takeBackKilled(known)
 	for _, step := range a.result.Steps {
 		a.durations.Add(uid, step.Name, step.Took)
+		if step.Name == cri.StepSandbox && req.Sandbox.Users != nil {
+			a.metrics.UserNamespacedPodStarted(a.result.Err)
+		}
 	}
 	a.run.waiting = a.result.Waiting
 	a.run.record = podprobes.WithPostStart(a.run.record, a.result.PostStartDone)

@@ -27,6 +27,9 @@ type Counters struct {
 	sandboxFails *prometheus.CounterVec
 	starts       *prometheus.CounterVec
 	startFails   *prometheus.CounterVec
+	// userPods and userPodFails count pods with user namespaces.
+	userPods, userPodFails prometheus.Counter
+	losingSupport          *prometheus.GaugeVec
 
 	evictions, preemptions *prometheus.CounterVec
 	disrupted              *prometheus.CounterVec
@@ -36,6 +39,7 @@ type Counters struct {
 	pinned, pinErrors      prometheus.Counter
 	ensures, pullChecks    *prometheus.CounterVec
 	pullTime               *prometheus.HistogramVec
+	podResources           *podResources
 
 	requests  *prometheus.CounterVec
 	responses *prometheus.HistogramVec
@@ -92,6 +96,14 @@ func NewCounters() *Counters {
 			"container_type"),
 		startFails: newCounterVec("kubelet_started_containers_errors_total", "Number of failed container starts.",
 			"container_type", "code"),
+		userPods: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubelet_started_user_namespaced_pods_total",
+			Help: "Number of starts of pods with a user namespace."}),
+		userPodFails: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "kubelet_started_user_namespaced_pods_errors_total",
+			Help: "Number of failed starts of pods with a user namespace."}),
+		losingSupport: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubelet_cri_losing_support",
+			Help: "1 for the version of Kubernetes from which on a kubelet does not support this container runtime."},
+			[]string{"version"}),
 
 		evictions: newCounterVec("kubelet_evictions", "Number of evicted pods by eviction signal.", "eviction_signal"),
 		preemptions: newCounterVec("kubelet_preemptions", "Number of preempted pods by the resource that was short.",
@@ -116,6 +128,7 @@ func NewCounters() *Counters {
 			"Number of checks whether a pod may use an image that is present, by result.", "result"),
 		pullTime: newHistogramVec("kubelet_image_pull_duration_seconds",
 			"Duration in seconds of image pulls by the size of the image.", pullBuckets, "image_size_in_bytes"),
+		podResources: newPodResources(),
 
 		requests: newCounterVec("kubelet_http_requests_total", "Number of HTTP requests.", "method", "path", "server_type",
 			"long_running"),
@@ -131,12 +144,14 @@ func (c *Counters) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		c.calls, c.callErrors, c.callTime, c.relist, c.period,
 		c.podWork, c.podStart, c.sandboxes, c.sandboxTime, c.sandboxFails, c.starts, c.startFails,
+		c.userPods, c.userPodFails, c.losingSupport, c.podResources,
 		c.evictions, c.preemptions, c.disrupted, c.images, c.updateChecks, c.updates, c.rollouts, c.pinned, c.pinErrors,
 		c.ensures, c.pullChecks, c.pullTime, c.requests, c.responses, c.inflight,
 	}
 }
 
-// RuntimeCall counts a call of the runtime, given by its CRI name.
+// RuntimeCall counts a call of the runtime, given by its CRI name. err is an errors.ErrUnsupported for a call that
+// the runtime does not have.
 func (c *Counters) RuntimeCall(method string, took time.Duration, err error) {
 	operation := operationType(method)
 	c.calls.WithLabelValues(operation).Inc()
@@ -145,13 +160,29 @@ func (c *Counters) RuntimeCall(method string, took time.Duration, err error) {
 	if failed {
 		c.callErrors.WithLabelValues(operation).Inc()
 	}
-	if method != "RunPodSandbox" {
-		return
+	switch method {
+	case "RuntimeConfig":
+		c.runtimeConfigured(err)
+	case "RunPodSandbox":
+		c.sandboxes.Inc()
+		c.sandboxTime.Observe(took.Seconds())
+		if failed {
+			c.sandboxFails.WithLabelValues("CreatePodSandboxError").Inc()
+		}
 	}
-	c.sandboxes.Inc()
-	c.sandboxTime.Observe(took.Seconds())
-	if failed {
-		c.sandboxFails.WithLabelValues("CreatePodSandboxError").Inc()
+}
+
+// requiresRuntimeConfig is the version of Kubernetes whose kubelet needs the CRI call RuntimeConfig, which containerd
+// before 2.0 and CRI-O before 1.28 do not have. podstead does not.
+const requiresRuntimeConfig = "1.38.0"
+
+// runtimeConfigured sees whether the runtime has the call RuntimeConfig; it may have been upgraded.
+func (c *Counters) runtimeConfigured(err error) {
+	switch {
+	case err == nil:
+		c.losingSupport.Reset()
+	case errors.Is(err, errors.ErrUnsupported):
+		c.losingSupport.WithLabelValues(requiresRuntimeConfig).Set(1)
 	}
 }
 
@@ -199,6 +230,14 @@ func (c *Counters) PodSynced(operation string, took time.Duration) {
 
 // PodStarted implements supervisor.Metrics.
 func (c *Counters) PodStarted(took time.Duration) { c.podStart.Observe(took.Seconds()) }
+
+// UserNamespacedPodStarted implements supervisor.Metrics.
+func (c *Counters) UserNamespacedPodStarted(err error) {
+	c.userPods.Inc()
+	if err != nil {
+		c.userPodFails.Inc()
+	}
+}
 
 // Reasons of disruptions that the kubelet counts too.
 const (

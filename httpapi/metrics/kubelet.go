@@ -46,6 +46,8 @@ var (
 		"Memory in bytes of Guaranteed pods that is protected from reclaim (memory.min).")
 	memoryQoSLow = gauge("kubelet_memory_qos_node_memory_low_bytes",
 		"Memory in bytes of Burstable pods that is protected from reclaim as long as possible (memory.low).")
+	claimsInUse = gauge("dra_resource_claims_in_use",
+		"Number of resource claims that are prepared on this node, by driver; <any> counts each claim once.", "driver_name")
 	podDNSReady = gauge("podstead_pod_dns_ready",
 		"1 if pods that start now get the name server of this node; absent if the node is configured without one.")
 	manifestFaults = gauge("podstead_manifest_faults",
@@ -84,6 +86,13 @@ func (s *Sources) kubelet(to chan<- prometheus.Metric) {
 		guaranteed, burstable := s.MemoryQoS()
 		memoryQoSMin.put(to, float64(guaranteed))
 		memoryQoSLow.put(to, float64(burstable))
+	}
+	if s.ClaimsInUse != nil {
+		drivers, all := s.ClaimsInUse()
+		for name, count := range drivers {
+			claimsInUse.put(to, float64(count), name)
+		}
+		claimsInUse.put(to, float64(all), "<any>")
 	}
 	if s.PodDNSReady != nil {
 		podDNSReady.put(to, boolValue(s.PodDNSReady()))

@@ -148,6 +148,7 @@ func fixture(t testing.TB, pods int) (*Counters, Sources) {
 				{Source: "http"}}
 		},
 		RolledBack: func() int { return 2 }, MemoryQoS: func() (int64, int64) { return 3 << 20, 2 << 20 },
+		ClaimsInUse: func() (map[string]int, int) { return map[string]int{"gpu.example.com": 2}, 3 },
 		PodDNSReady: func() bool { return true },
 		Claims: func() []usage.Claim {
 			return []usage.Claim{{Namespace: "default", Name: "data",
@@ -177,6 +178,12 @@ func countAll(c *Counters) {
 	c.RuntimeCall("UpdateContainerResources", time.Millisecond, nil)
 	c.Relisted(time.Millisecond, 0)
 	c.Relisted(time.Millisecond, time.Second)
+	c.RuntimeCall("RuntimeConfig", time.Millisecond, fmt.Errorf("RuntimeConfig: %w", errors.ErrUnsupported))
+	c.UserNamespacedPodStarted(nil)
+	c.UserNamespacedPodStarted(errors.New("no range of IDs"))
+	c.PodResourcesRequested("v1", "Get", errors.New("not found"))
+	c.PodResourcesRequested("v1", "GetAllocatableResources", nil)
+	c.PodResourcesRequested("v1alpha1", "List", nil)
 	c.ContainerStarted("container", "")
 	c.ContainerStarted("init_container", "RunContainerError")
 	c.PodSynced("sync", time.Millisecond)
@@ -241,7 +248,15 @@ func TestMetrics(t *testing.T) {
 			`kubelet_memory_qos_node_memory_min_bytes 3.145728e+06`, `kubelet_memory_qos_node_memory_low_bytes 2.097152e+06`,
 			`kubelet_memory_manager_pinning_requests_total 2`, `kubelet_memory_manager_pinning_errors_total 1`,
 			`kubelet_started_pods_total 2`, `kubelet_started_pods_errors_total{code="CreatePodSandboxError"} 1`,
-			`kubelet_run_podsandbox_duration_seconds_count 2`,
+			`kubelet_run_podsandbox_duration_seconds_count 2`, `kubelet_cri_losing_support{version="1.38.0"} 1`,
+			`kubelet_started_user_namespaced_pods_total 2`, `kubelet_started_user_namespaced_pods_errors_total 1`,
+			`kubelet_pod_resources_endpoint_requests_total{server_api_version="v1"} 2`,
+			`kubelet_pod_resources_endpoint_requests_total{server_api_version="v1alpha1"} 1`,
+			`kubelet_pod_resources_endpoint_requests_list{server_api_version="v1alpha1"} 1`,
+			`kubelet_pod_resources_endpoint_requests_get{server_api_version="v1"} 1`,
+			`kubelet_pod_resources_endpoint_errors_get{server_api_version="v1"} 1`,
+			`kubelet_pod_resources_endpoint_requests_get_allocatable{server_api_version="v1"} 1`,
+			`dra_resource_claims_in_use{driver_name="gpu.example.com"} 2`, `dra_resource_claims_in_use{driver_name="<any>"} 3`,
 			`kubelet_started_containers_total{container_type="init_container"} 1`,
 			`kubelet_started_containers_errors_total{code="RunContainerError",container_type="init_container"} 1`,
 			`kubelet_pleg_relist_duration_seconds_count 2`, `kubelet_pleg_relist_interval_seconds_count 1`,
@@ -359,7 +374,9 @@ func sortLabels(line string) string {
 // lintExceptions are names of the kubelet or cAdvisor that the linter objects to;
 // dashboards use them.
 var lintExceptions = []string{"kubelet_evictions", "kubelet_preemptions", "container_fs_inodes_total",
-	"container_memory_failcnt", "cadvisor_version_info"}
+	"container_memory_failcnt", "cadvisor_version_info", "kubelet_pod_resources_endpoint_requests_list",
+	"kubelet_pod_resources_endpoint_requests_get", "kubelet_pod_resources_endpoint_requests_get_allocatable",
+	"kubelet_pod_resources_endpoint_errors_get"}
 
 func TestLint(t *testing.T) {
 	counters, sources := fixture(t, 1)
@@ -397,6 +414,21 @@ func TestLint(t *testing.T) {
 	for _, name := range lintExceptions {
 		if !found[name] {
 			t.Errorf("the linter no longer objects to %s: remove the exception", name)
+		}
+	}
+}
+
+// A runtime that was upgraded has the call that it did not have.
+func TestUpgradedRuntime(t *testing.T) {
+	counters, sources := fixture(t, 1)
+	e := New(counters, sources)
+	for _, c := range []struct {
+		err   error
+		shown bool
+	}{{nil, false}, {errors.ErrUnsupported, true}, {errors.New("no connection"), true}, {nil, false}} {
+		counters.RuntimeCall("RuntimeConfig", time.Millisecond, c.err)
+		if shown := strings.Contains(scrape(t, e.Kubelet()), "kubelet_cri_losing_support{"); shown != c.shown {
+			t.Errorf("after %v: shown %v", c.err, shown)
 		}
 	}
 }

@@ -35,6 +35,9 @@ type Sources struct {
 	// MemoryQoS returns how much memory of Guaranteed and of Burstable pods is protected from
 	// reclaim, in bytes; nil without memory QoS.
 	MemoryQoS func() (guaranteed, burstable int64)
+	// ClaimsInUse returns the numbers of resource claims that are prepared by driver, and of all; nil without
+	// a cluster.
+	ClaimsInUse func() (drivers map[string]int, all int)
 	// PodDNSReady reports whether pods can reach the node's name server; nil without one.
 	PodDNSReady func() bool
 	// Machine returns facts of this machine, SandboxImage the image of sandboxes; that is called until it

@@ -201,3 +201,20 @@ func (m *Manager) CDIDevices(pod *v1.Pod, c *v1.Container) (names []string, err 
 	}
 	return names, err
 }
+
+// InUse returns the numbers of claims that drivers have prepared, also before the daemon started: by driver, and of all.
+func (m *Manager) InUse() (drivers map[string]int, all int) {
+	drivers = map[string]int{}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.claims {
+		if !c.prepared && len(c.devices) == 0 {
+			continue
+		}
+		all++
+		for _, name := range c.drivers {
+			drivers[name]++
+		}
+	}
+	return drivers, all
+}

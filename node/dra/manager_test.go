@@ -272,6 +272,8 @@ func TestPrepareAndUnprepare(t *testing.T) {
 		t.Error("a pod for which nothing was prepared gets devices")
 	}
 	mustPrepare(t, m, two)
+	mustUse(t, m, 1)
+	mustUse(t, New(m.options), 1) // the next daemon
 	mustPrepare(t, m, one)
 	if calls := f.take(); calls != "prepare" {
 		t.Errorf("calls: %s", calls)
@@ -290,6 +292,15 @@ func TestPrepareAndUnprepare(t *testing.T) {
 	}
 	if calls := f.take(); calls != "unprepare" || f.has("uid-x") {
 		t.Errorf("calls: %s", calls)
+	}
+	mustUse(t, m, 0)
+}
+
+// mustUse checks how many claims are in use.
+func mustUse(t *testing.T, m *Manager, want int) {
+	t.Helper()
+	if drivers, all := m.InUse(); all != want || drivers[driverName] != want {
+		t.Errorf("in use: %d, %v, want %d", all, drivers, want)
 	}
 }
 

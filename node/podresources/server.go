@@ -60,6 +60,9 @@ type Config struct {
 	Memory Memory
 	// Claims is nil on a node that is not in a cluster.
 	Claims Claims
+	// Requested counts a request by the version of the API, v1 or v1alpha1, and the name of the call, such as List.
+	// It may be nil.
+	Requested func(version, call string, err error)
 }
 
 // server implements the API.

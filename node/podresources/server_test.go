@@ -2,6 +2,7 @@ package podresources
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
+	"k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
 
 	"github.com/podstead/podstead/node/cpus"
 	"github.com/podstead/podstead/node/memory"
@@ -67,7 +69,7 @@ func (fakeMemory) Assignable() memory.Nodes {
 }
 
 // serve serves the API for three pods, one of which has ended.
-func serve(t *testing.T) api.PodResourcesListerClient {
+func serve(t *testing.T, requested func(version, call string, err error)) *grpc.ClientConn {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "podresources") // a short path: it has a socket
 	if err != nil {
@@ -103,7 +105,7 @@ func serve(t *testing.T) api.PodResourcesListerClient {
 			Pods: func() []*v1.Pod {
 				return []*v1.Pod{pod("web", v1.PodRunning), pod("idle", ""), pod("done", v1.PodFailed)}
 			},
-			Devices: fakeDevices{}, CPUs: fakeCPUs{}, Memory: fakeMemory{},
+			Devices: fakeDevices{}, CPUs: fakeCPUs{}, Memory: fakeMemory{}, Requested: requested,
 		})
 	}()
 	t.Cleanup(func() {
@@ -119,11 +121,11 @@ func serve(t *testing.T) api.PodResourcesListerClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return api.NewPodResourcesListerClient(conn)
+	return conn
 }
 
 func TestPodResources(t *testing.T) {
-	client := serve(t)
+	client := api.NewPodResourcesListerClient(serve(t, nil))
 	list, err := client.List(t.Context(), &api.ListPodResourcesRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -164,5 +166,34 @@ func TestPodResources(t *testing.T) {
 	if m := all.GetMemory(); len(m) != 2 || m[0].Size != 200 || m[0].Topology.Nodes[0].ID != 0 || m[1].Size != 100 ||
 		m[1].Topology.Nodes[0].ID != 1 {
 		t.Errorf("allocatable memory: %v", m)
+	}
+}
+
+// The API v1alpha1 is served on the same socket, and the requests of both are counted.
+func TestAlphaAndCounts(t *testing.T) {
+	counts := make(chan string, 10)
+	conn := serve(t, func(version, call string, err error) {
+		counts <- fmt.Sprint(version, " ", call, " ", status.Code(err))
+	})
+	got, err := v1alpha1.NewPodResourcesListerClient(conn).List(t.Context(), &v1alpha1.ListPodResourcesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.PodResources) != 2 || got.PodResources[0].Name != "web" || got.PodResources[0].Namespace != "shop" ||
+		len(got.PodResources[0].Containers) != 2 {
+		t.Fatalf("List: %v", got)
+	}
+	main := got.PodResources[0].Containers[1]
+	if d := main.Devices; main.Name != "main" || len(d) != 2 || d[1].ResourceName != "example.com/serial" ||
+		d[1].DeviceIds[0] != "b" {
+		t.Errorf("container: %v", main)
+	}
+	client := api.NewPodResourcesListerClient(conn)
+	_, _ = client.Get(t.Context(), &api.GetPodResourcesRequest{PodName: "gone"})
+	_, _ = client.GetAllocatableResources(t.Context(), &api.AllocatableResourcesRequest{})
+	for _, want := range []string{"v1alpha1 List OK", "v1 Get NotFound", "v1 GetAllocatableResources OK"} {
+		if got := <-counts; got != want {
+			t.Errorf("counted %q, want %q", got, want)
+		}
 	}
 }
