@@ -61,10 +61,14 @@ is 1 if something prevents pods from running.`,
 				if running == 0 {
 					running = preflight.Listener(o.API.Socket) // the file may set another socket
 				}
-				host := preflight.Run(preflight.ThisHost(), checkSettings(cmd.Context(), o, running))
-				// A fix can reveal the next finding: a new network needs a kernel module.
-				for ran := map[string]bool{}; fix && preflight.Repair(cmd.Context(), cmd.ErrOrStderr(), host, ran); {
-					host = preflight.Run(preflight.ThisHost(), checkSettings(cmd.Context(), o, running))
+				check := func() []preflight.Finding {
+					return preflight.Run(preflight.ThisHost(), checkSettings(cmd.Context(), o, running))
+				}
+				host := []preflight.Finding(nil)
+				if fix {
+					host = preflight.Repair(cmd.Context(), cmd.ErrOrStderr(), check)
+				} else {
+					host = check()
 				}
 				list = append(list, host...)
 			}

@@ -12,40 +12,84 @@ import (
 	"github.com/podstead/podstead/internal/mounts"
 )
 
-// cgroupMounts returns the mounted cgroup v1 controllers and the mount point of cgroup v2,
-// empty if it is not mounted. Read-only mounts are not counted, only reported.
-func (h *Host) cgroupMounts() (v1 []string, v2 string, readOnly bool) {
+// cgroupMounts are the mounted cgroup v1 controllers and the mount point of cgroup v2, empty if it is not mounted.
+// Read-only mounts are not counted, only reported: those whose controllers are not mounted writable elsewhere.
+type cgroupMounts struct {
+	v1       []string
+	v2       string
+	readOnly []readOnlyMount
+}
+
+// readOnlyMount is a mount of cgroups that is read-only: of the controllers of cgroup v1, or of cgroup v2 without any.
+type readOnlyMount struct {
+	path        string
+	controllers []string
+	// all: the hierarchy is read-only, and so are all of its mounts.
+	all bool
+}
+
+func (h *Host) cgroupMounts() (c cgroupMounts) {
 	found, err := mounts.Read(strings.NewReader(h.text("proc/self/mountinfo")),
 		mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {
-		return nil, "", false
+		return c
 	}
 	for _, m := range found {
+		of := readOnlyMount{path: m.Mountpoint, all: !writable(m.VFSOptions)}
+		if m.FSType == "cgroup" {
+			of.controllers = controllersOf(m.VFSOptions)
+		}
 		switch {
-		case !writable(m.Options):
-			readOnly = true
+		case of.all || !writable(m.Options):
+			c.readOnly = append(c.readOnly, of)
 		case m.FSType == "cgroup2":
-			v2 = m.Mountpoint
+			c.v2 = m.Mountpoint
 		default:
-			v1 = append(v1, strings.Split(m.VFSOptions, ",")...)
+			c.v1 = append(c.v1, of.controllers...)
 		}
 	}
-	return v1, v2, readOnly
+	c.readOnly = slices.DeleteFunc(c.readOnly, func(r readOnlyMount) bool {
+		if r.controllers == nil { // cgroup v2, which a host with cgroup v1 does not need
+			return c.v2 != "" || slices.Contains(c.v1, "memory")
+		}
+		return !slices.ContainsFunc(r.controllers, func(name string) bool { return !slices.Contains(c.v1, name) })
+	})
+	return c
+}
+
+// controllersOf returns the controllers in the mount options of a cgroup v1 hierarchy, such as "rw,xattr,cpu,cpuacct" or
+// "rw,name=systemd", which has none.
+func controllersOf(options string) []string {
+	others := []string{"rw", "ro", "xattr", "clone_children", "noprefix", "cpuset_v2_mode", "favordynmods"}
+	return slices.DeleteFunc(strings.Split(options, ","),
+		func(o string) bool { return slices.Contains(others, o) || strings.Contains(o, "=") })
 }
 
 func writable(options string) bool { return slices.Contains(strings.Split(options, ","), "rw") }
 
+// remount returns the command that makes the mount writable.
+func (r readOnlyMount) remount() string {
+	if r.all {
+		return "mount -o remount,rw " + r.path
+	}
+	return "mount -o remount,bind,rw " + r.path
+}
+
 func hierarchies(h *Host, _ *Settings) []Finding {
-	v1, v2, readOnly := h.cgroupMounts()
+	c := h.cgroupMounts()
+	var paths, commands []string
+	for _, r := range c.readOnly {
+		paths, commands = append(paths, r.path), append(commands, r.remount())
+	}
 	switch {
-	case slices.Contains(v1, "memory"):
+	case len(paths) > 0:
+		return repaired(fail("cgroups", strings.Join(commands, " && "),
+			"cgroups are mounted read-only (%s): resource limits of pods cannot be set", strings.Join(paths, ", ")))
+	case slices.Contains(c.v1, "memory"):
 		return ok("cgroups", "cgroup v1 is mounted")
-	case v2 != "" && h.text(filepath.Join(v2, "cgroup.controllers")) != "":
-		return ok("cgroups", "cgroup v2 is mounted at %s", v2)
-	case readOnly:
-		return repaired(fail("cgroups", "mount -o remount,rw /sys/fs/cgroup",
-			"cgroups are mounted read-only: resource limits of pods cannot be set"))
-	case len(v1) > 0:
+	case c.v2 != "" && h.text(filepath.Join(c.v2, "cgroup.controllers")) != "":
+		return ok("cgroups", "cgroup v2 is mounted at %s", c.v2)
+	case len(c.v1) > 0:
 		return nil // reported by the check of the controllers
 	}
 	return repaired(fail("cgroups", "mount -t cgroup2 none /sys/fs/cgroup",
@@ -57,14 +101,15 @@ const blindRuntime = "the runtime cannot read the metrics of containers nor tell
 	"memory, and resizes may fail"
 
 func controllers(h *Host, _ *Settings) (list []Finding) {
-	v1, v2, readOnly := h.cgroupMounts()
+	mounted := h.cgroupMounts()
+	v1, v2 := mounted.v1, mounted.v2
 	if len(v1) == 0 && v2 == "" {
 		return nil
 	}
-	var unmounted []hierarchy
-	if !readOnly {
-		unmounted = h.unmounted(v1)
+	for _, r := range mounted.readOnly { // reported by the check of the hierarchies
+		v1 = append(v1, r.controllers...)
 	}
+	unmounted := h.unmounted(v1)
 	enabled := slices.Clone(v1)
 	if v2 != "" {
 		enabled = append(enabled, strings.Fields(h.text(filepath.Join(v2, "cgroup.controllers")))...)
@@ -146,13 +191,13 @@ func cgroupDriver(h *Host, s *Settings) []Finding {
 		return fail("cgroup-driver", "podstead run without --cgroup-driver", "podstead is configured to use %s, but the "+
 			"runtime uses %s: containers would not be placed in the cgroups of their pods", s.CgroupDriver, used)
 	}
-	v1, v2, _ := h.cgroupMounts()
+	mounted := h.cgroupMounts()
 	systemd := h.exists("run/systemd/system")
 	switch {
 	case used == "systemd" && !systemd:
 		return fail("cgroup-driver", h.driverFix(&s.Runtime, "cgroupfs"),
 			"the runtime uses the systemd cgroup driver, but systemd is not running")
-	case used == "cgroupfs" && systemd && v2 != "" && !slices.Contains(v1, "memory"):
+	case used == "cgroupfs" && systemd && mounted.v2 != "" && !slices.Contains(mounted.v1, "memory"):
 		return warn("cgroup-driver", fix,
 			"the runtime uses cgroupfs although systemd manages the cgroup v2 tree: systemctl daemon-reload may undo limits")
 	}

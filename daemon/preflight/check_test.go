@@ -353,7 +353,20 @@ func TestRun(t *testing.T) {
 			"cgroups", Fail, "no cgroups are mounted", "mount -t cgroup2"},
 		"cgroups read-only": {func(b *testHost) {
 			b.write("proc/self/mountinfo", "22 1 0:21 / /sys/fs/cgroup ro,nosuid - cgroup2 cgroup2 rw\n")
-		}, "cgroups", Fail, "read-only", "remount,rw"},
+		}, "cgroups", Fail, "read-only", "mount -o remount,bind,rw /sys/fs/cgroup"},
+		"cgroup v1 read-only": {func(b *testHost) {
+			b.write("proc/self/mountinfo", strings.NewReplacer("cpu rw -", "cpu ro -", "rw,memory", "ro,memory").Replace(v1)+
+				"36 31 0:33 / /sys/fs/cgroup/unified ro - cgroup2 cgroup rw\n"+
+				"37 31 0:34 / /sys/fs/cgroup/systemd ro - cgroup cgroup rw,xattr,name=systemd\n")
+			b.settings.Runtime.CgroupDriver = ""
+		}, "cgroups", Fail, "read-only (/sys/fs/cgroup/cpu, /sys/fs/cgroup/memory, /sys/fs/cgroup/unified)",
+			"mount -o remount,bind,rw /sys/fs/cgroup/cpu && mount -o remount,rw /sys/fs/cgroup/memory && "},
+		"healthy, read-only mounts that pods do not need": {func(b *testHost) {
+			b.write("proc/self/mountinfo", v1+"36 31 0:33 / /sys/fs/cgroup/unified ro - cgroup2 cgroup rw\n"+
+				"37 31 0:34 / /sys/fs/cgroup/systemd ro - cgroup cgroup rw,xattr,name=systemd\n"+
+				"38 31 0:30 / /other/memory ro - cgroup cgroup rw,memory\n")
+			b.settings.Runtime.CgroupDriver = ""
+		}, "", OK, "", ""},
 		"no memory controller": {func(b *testHost) {
 			b.write("sys/fs/cgroup/cgroup.controllers",
 				"cpuset cpu io hugetlb pids\n")

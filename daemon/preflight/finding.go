@@ -24,6 +24,8 @@ type Finding struct {
 	// Repair is the shell command that podstead check --fix runs; empty if the fix needs
 	// a decision, or could affect more than podstead.
 	Repair string `json:"repair,omitempty"`
+	// Repaired reports that --fix has run that command, and that the problem is still there.
+	Repaired bool `json:"repaired,omitempty"`
 }
 
 // repairedBy sets the command of --fix in findings that have a fix.

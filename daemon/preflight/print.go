@@ -34,7 +34,11 @@ func Print(w io.Writer, list []Finding, output string) error {
 	for _, f := range list {
 		fmt.Fprintf(&text, "%-4s  %-*s  %s\n", f.Level, width, f.Check, f.Message)
 		if f.Fix != "" {
-			fmt.Fprintf(&text, "%*s  fix: %s\n", 6+width, "", f.Fix)
+			label := "fix"
+			if f.Repaired {
+				label = "fix, which was run and did not help"
+			}
+			fmt.Fprintf(&text, "%*s  %s: %s\n", 6+width, "", label, f.Fix)
 		}
 	}
 	fmt.Fprintf(&text, "%d failed, %d warnings, %d ok\n", failed, warned, len(list)-failed-warned)
