@@ -363,7 +363,7 @@ func (o *Objects) Missing(ref manifest.ObjectRef) (what, remedy string) {
 	case e != nil && errors.Is(e.err, errObjectsTooLarge):
 		return "is not kept: " + e.err.Error(), "use smaller ones"
 	case e != nil && e.err != nil:
-		return "cannot be read from the API server: " + e.err.Error(), "the API server refuses it: " + e.err.Error()
+		return "cannot be read from the API server: " + e.err.Error(), "allow the node to read it"
 	case e == nil || !e.known:
 		return "has not been received from the API server yet", "wait for the API server"
 	}

@@ -276,8 +276,9 @@ func TestObjectsThatAreRefused(t *testing.T) {
 		r.endWatches()
 		pass(time.Minute)
 		ref := manifest.ObjectRef{Kind: manifest.KindConfigMap, Namespace: "default", Name: "conf"}
-		if what, _ := r.o.Missing(ref); !strings.Contains(what, "no relation") || r.value("conf", "a") != "1" {
-			t.Errorf("missing: %q, %q", what, r.value("conf", "a"))
+		// Those that print both print the error once.
+		if what, remedy := r.o.Missing(ref); strings.Count(what+remedy, "no relation") != 1 || r.value("conf", "a") != "1" {
+			t.Errorf("missing: %q, %q, %q", what, remedy, r.value("conf", "a"))
 		}
 		r.requests()
 		pass(time.Hour)

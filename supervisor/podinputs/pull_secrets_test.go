@@ -55,3 +55,25 @@ func TestPullCredentialsInOrder(t *testing.T) {
 		t.Errorf("%v (%v)", found, err)
 	}
 }
+
+// refusingObjects are those of an API server that refuses to show them.
+type refusingObjects struct{ *testClusterObjects }
+
+func (refusingObjects) Missing(manifest.ObjectRef) (what, remedy string) {
+	return "cannot be read from the API server: no relation", "allow the node to read it"
+}
+
+// What the API server answers about a pull secret is said once.
+func TestRefusedPullSecret(t *testing.T) {
+	pod := testPod("web")
+	pod.Annotations[podinfo.AnnotationSource] = string(manifest.SourceAPI)
+	pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "login"}}
+	r := New(Config{Objects: newTestObjects(), Events: noEvents{},
+		ClusterObjects: refusingObjects{&testClusterObjects{testObjects: newTestObjects()}}})
+	_, err := r.PullCredentials(pod).Lookup(t.Context(), "r.test/web:1")
+	want := "imagePullSecrets[0]: Secret default/login cannot be read from the API server: no relation; " +
+		"allow the node to read it"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

@@ -47,7 +47,7 @@ func (s *setup) setupClaim(ctx context.Context, podDir string, vol *v1.Volume) (
 func (s *setup) setupUndeclared(ctx context.Context, c *claimVolume) (Mounted, error) {
 	namespace, name := s.req.Pod.Namespace, c.src.ClaimName
 	ref := manifest.ObjectRef{Kind: manifest.KindClaim, Namespace: namespace, Name: name}
-	missing := s.missing(ref, ref.String(), false)
+	missing := s.missing(ref, false)
 	if linksTo(c.path(pluginClaim), c.dir) {
 		s.addStale(missing)
 		return Mounted{Path: c.dir, ReadOnly: c.src.ReadOnly, Relabel: true}, nil

@@ -168,7 +168,7 @@ func (s *setup) secretOf(to *v1.SecretReference) (map[string]string, error) {
 	secret, ok := s.req.Objects.Secret(to.Namespace, to.Name)
 	if !ok {
 		ref := manifest.ObjectRef{Kind: manifest.KindSecret, Namespace: to.Namespace, Name: to.Name}
-		return nil, s.missing(ref, ref.String(), false)
+		return nil, s.missing(ref, false)
 	}
 	data := make(map[string]string, len(secret.Data))
 	for key, value := range secret.Data {

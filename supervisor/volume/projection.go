@@ -27,13 +27,23 @@ type payload map[string]file
 // waits for it.
 var ErrMissing = errors.New("not found")
 
-// missing returns the error for a missing object, or a missing key of one.
-func (s *setup) missing(ref manifest.ObjectRef, what string, canBeOptional bool) error {
-	_, hint := s.req.Objects.Missing(ref)
+// missing returns the error for a missing object.
+func (s *setup) missing(ref manifest.ObjectRef, canBeOptional bool) error {
+	why, remedy := s.req.Objects.Missing(ref)
+	return fmt.Errorf("%s %w: it %s; %s", ref, ErrMissing, why, orOptional(remedy, canBeOptional))
+}
+
+// missingKey returns the error for a missing key of an object, which has others.
+func (s *setup) missingKey(ref manifest.ObjectRef, key, others string) error {
+	_, remedy := s.req.Objects.Missing(ref)
+	return fmt.Errorf("key %q of %s%s %w; %s", key, ref, others, ErrMissing, orOptional(remedy, true))
+}
+
+func orOptional(remedy string, canBeOptional bool) string {
 	if canBeOptional {
-		hint += ", or set optional: true"
+		return remedy + ", or set optional: true"
 	}
-	return fmt.Errorf("%s %w; %s", what, ErrMissing, hint)
+	return remedy
 }
 
 // resolvePayload returns the files of a volume. It does no I/O.
@@ -83,7 +93,7 @@ func (s *setup) addConfigMap(files payload, name string, items []v1.KeyToPath, o
 		if optional {
 			return nil
 		}
-		return s.missing(ref, ref.String(), true)
+		return s.missing(ref, true)
 	}
 	data := maps.Clone(m.BinaryData)
 	if data == nil {
@@ -102,7 +112,7 @@ func (s *setup) addSecret(files payload, name string, items []v1.KeyToPath, opti
 		if optional {
 			return nil
 		}
-		return s.missing(ref, ref.String(), true)
+		return s.missing(ref, true)
 	}
 	return s.addKeys(files, ref, m.Data, items, optional, defaultMode)
 }
@@ -122,12 +132,12 @@ func (s *setup) addKeys(files payload, ref manifest.ObjectRef, data map[string][
 			if optional {
 				continue
 			}
-			what := fmt.Sprintf("key %q of %s", item.Key, ref)
 			// Readers of events must not see the keys of a Secret.
+			others := ""
 			if ref.Kind != manifest.KindSecret {
-				what += fmt.Sprintf(" (which has %q)", slices.Sorted(maps.Keys(data)))
+				others = fmt.Sprintf(" (which has %q)", slices.Sorted(maps.Keys(data)))
 			}
-			return s.missing(ref, what, true)
+			return s.missingKey(ref, item.Key, others)
 		}
 		files[item.Path] = file{data: value, mode: itemMode(item.Mode, defaultMode)}
 	}

@@ -125,7 +125,7 @@ volumeMounts: [{name: conf, mountPath: /conf}, {name: all, mountPath: /all}]
 		"volumeMounts: [{name: v, mountPath: /v}]\n"))
 	a.Create(n.ClusterPod("variable", testbed.BusyboxImage, "",
 		"env: [{name: A, valueFrom: {secretKeyRef: {name: later, key: a}}}]\n"))
-	n.AwaitEvent("late", "FailedMount", "Secret default/later not found; create it in the cluster")
+	n.AwaitEvent("late", "FailedMount", "Secret default/later not found: it does not exist in the cluster; create it in the cluster")
 	n.AwaitStatus("variable", "it reports the missing object", func(p v1.Pod) error {
 		for _, c := range p.Status.ContainerStatuses {
 			if w := c.State.Waiting; w != nil && w.Reason == "CreateContainerConfigError" &&
