@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -315,8 +316,34 @@ func (g *getter) watch(ctx context.Context) error {
 			return err
 		}
 	}
-	notify := func(text string) { g.cmd.PrintErrln(text) }
-	return q.Watch(ctx, g.client, l, func(ch objects.Change) error { return p.Print([]objects.Change{ch}) }, notify)
+	var mu sync.Mutex // of both outputs
+	notify := func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		g.cmd.PrintErrln(text)
+	}
+	if q.Kind.Name == "pods" && g.form.IsTable() {
+		end := g.watchNode(ctx, notify)
+		defer end()
+	}
+	return q.Watch(ctx, g.client, l, func(ch objects.Change) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return p.Print([]objects.Change{ch})
+	}, notify)
+}
+
+// watchNode reports in what respect the node is not well, and changes of it, until end is called.
+func (g *getter) watchNode(ctx context.Context, notify func(string)) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	w := objects.NodeWatch{Client: g.client, Notify: notify}
+	w.Check(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { w.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
 }
 
 // prefixNames puts the type before each name where several types are shown.

@@ -240,6 +240,32 @@ func TestGetWatchForms(t *testing.T) {
 	}
 }
 
+// A watch of pods reports when the node stops being well and when it is well again; what programs read has no such
+// lines.
+func TestGetWatchReportsTheNode(t *testing.T) {
+	down := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionFalse, Message: "the runtime is dead"}
+	pressure := v1.NodeCondition{Type: v1.NodeDiskPressure, Status: v1.ConditionTrue, Message: "the node has disk pressure"}
+	d := newFakeDaemon(t, samples()[0])
+	d.conditions = []v1.NodeCondition{down}
+	d.start()
+	w := watchLines(t, "get", "pods", "-w", "--api-socket", d.socket)
+	names := watchLines(t, "get", "pods", "-w", "-o", "name", "--api-socket", d.socket)
+	w.want("NAMESPACE")
+	w.want("web-n1")
+	w.want("node: n1 is not ready: the runtime is dead; podstead check")
+	names.want("pod/web-n1")
+	d.setConditions(down, pressure)
+	w.want("node: n1 has DiskPressure: the node has disk pressure")
+	d.setConditions()
+	w.want("node: n1 is ready, and under no pressure")
+	d.change(func(pods []v1.Pod) []v1.Pod { return append(pods, samples()[1]) })
+	w.want("crash-n1")
+	names.want("pod/crash-n1")
+	if err := w.end(); err != nil {
+		t.Errorf("Ctrl-C: %v", err)
+	}
+}
+
 func response(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
 }

@@ -54,13 +54,9 @@ func (d *fakeDaemon) start() *fakeDaemon {
 		d.t.Fatal(err)
 	}
 	versions := kubeapi.OpenVersions(filepath.Join(filepath.Dir(d.socket), "versions"), statefile.Disk{})
-	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-	if node.Status.Conditions = d.conditions; d.conditions == nil {
-		node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
-	}
 	api := kubeapi.New(kubeapi.Config{Versions: versions, Version: "1.2.3", Sources: kubeapi.Sources{
 		Pods:       kubeapi.PodSource(d.list, d.subscribe),
-		Nodes:      kubeapi.NodeSource(func() *v1.Node { return node }, nil),
+		Nodes:      kubeapi.NodeSource(d.node, nil),
 		Namespaces: kubeapi.NamespaceSource(func() []string { return nil }, metav1.Now(), nil),
 		Events:     kubeapi.EventSource(func() []v1.Event { return d.currentEvents() }, d.subscribe),
 		ConfigMaps: kubeapi.ObjectSource(func() []*v1.ConfigMap { return d.configMaps }, d.subscribe),
@@ -94,6 +90,23 @@ func (d *fakeDaemon) start() *fakeDaemon {
 	})
 	d.t.Cleanup(func() { d.stop() })
 	return d
+}
+
+func (d *fakeDaemon) node() *v1.Node {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	if node.Status.Conditions = d.conditions; d.conditions == nil {
+		node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+	}
+	return node
+}
+
+// setConditions changes the conditions of the node.
+func (d *fakeDaemon) setConditions(list ...v1.NodeCondition) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conditions = list
 }
 
 func (d *fakeDaemon) list() []*v1.Pod {

@@ -78,9 +78,9 @@ func Pressure(n *v1.Node) (list []v1.NodeCondition) {
 	return list
 }
 
-// Since reports for how long a condition has its status, empty if that is unknown.
+// Since reports for how long a condition has its status, empty if that is unknown or now is zero.
 func Since(c v1.NodeCondition, now time.Time) string {
-	if c.LastTransitionTime.IsZero() {
+	if c.LastTransitionTime.IsZero() || now.IsZero() {
 		return ""
 	}
 	return " for " + duration.HumanDuration(now.Sub(c.LastTransitionTime.Time))
@@ -93,15 +93,68 @@ func PrintNode(ctx context.Context, c *client.Client, out io.Writer, now time.Ti
 	if err != nil {
 		return err
 	}
-	line := func(text string) { fmt.Fprintf(out, "node: %s\n", terminal.Visible(text)) }
-	if ready := NodeCondition(n, v1.NodeReady); ready.Status != v1.ConditionTrue {
-		line(n.Name + " is not ready" + Since(ready, now) + ": " + terminal.OneLine(ready.Message) + "; " + CheckHint)
-	}
-	for _, p := range Pressure(n) {
-		line(n.Name + " has " + string(p.Type) + Since(p, now) + ": " + terminal.OneLine(p.Message))
-	}
-	if fault := StorageFault(n); fault != "" {
-		line(n.Name + " cannot store or read its state: " + fault)
+	for _, line := range nodeFaults(n, now) {
+		fmt.Fprintln(out, line)
 	}
 	return nil
+}
+
+// nodeFaults returns a line for each respect in which a node is not well. They have no durations if now is zero.
+func nodeFaults(n *v1.Node, now time.Time) (lines []string) {
+	add := func(text string) { lines = append(lines, "node: "+terminal.Visible(n.Name+text)) }
+	if ready := NodeCondition(n, v1.NodeReady); ready.Status != v1.ConditionTrue {
+		add(" is not ready" + Since(ready, now) + ": " + terminal.OneLine(ready.Message) + "; " + CheckHint)
+	}
+	for _, p := range Pressure(n) {
+		add(" has " + string(p.Type) + Since(p, now) + ": " + terminal.OneLine(p.Message))
+	}
+	if fault := StorageFault(n); fault != "" {
+		add(" cannot store or read its state: " + fault)
+	}
+	return lines
+}
+
+// nodePeriod is how often a NodeWatch loads the node. The daemon does not report a change of it by itself.
+const nodePeriod = 2 * time.Second
+
+// NodeWatch reports when what PrintNode prints changes.
+type NodeWatch struct {
+	Client *client.Client
+	// Notify gets each line, also that the node is well again.
+	Notify func(text string)
+	faults []string
+}
+
+// Run checks the node until ctx ends.
+func (w *NodeWatch) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(nodePeriod):
+			w.Check(ctx)
+		}
+	}
+}
+
+// Check loads the node and reports a change since the last call, at the first one what is not well. A daemon that does
+// not respond changes nothing.
+func (w *NodeWatch) Check(ctx context.Context) {
+	n, err := LoadNode(ctx, w.Client)
+	if err != nil {
+		return
+	}
+	faults := nodeFaults(n, time.Time{})
+	if slices.Equal(faults, w.faults) {
+		return
+	}
+	for _, line := range faults {
+		if !slices.Contains(w.faults, line) {
+			w.Notify(line)
+		}
+	}
+	if len(faults) == 0 {
+		w.Notify("node: " + n.Name + " is ready, and under no pressure")
+	}
+	w.faults = faults
 }

@@ -36,6 +36,8 @@ func TestRuntimeThatIsDown(t *testing.T) {
 				return nil
 			})
 		}
+		read, interrupt := watchPods(t, n)
+		read(n.PodName("removed"), "Running")
 		n.RemoveManifest("slow.yaml")
 		shows([]string{"Terminating", "pod: default/slow: its grace period of 20s ends in "}, "get", "pods")
 		n.Runtime.Kill()
@@ -49,6 +51,7 @@ func TestRuntimeThatIsDown(t *testing.T) {
 		shows([]string{"node: " + n.Name + " is not ready", fault, "podstead check",
 			"pod: default/removed: error killing pod: ",
 			"pod: default/slow: error killing pod: "}, "get", "pods")
+		read("node: "+n.Name+" is not ready", fault)
 		n.AwaitEvent("removed", "FailedKillPod", fault)
 		shows([]string{"removed 1/1 Terminating", "error killing pod: ", "not ready: "}, "status")
 		for _, format := range []string{"json", "name", "jsonpath={.items[*].metadata.name}"} {
@@ -64,6 +67,8 @@ func TestRuntimeThatIsDown(t *testing.T) {
 		if err := n.Runtime.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		read("node: " + n.Name + " is ready")
+		interrupt()
 		n.AwaitGone("removed")
 		n.AwaitGone("slow")
 		n.MustStillRun("stays", stays)

@@ -91,41 +91,57 @@ func TestInspectionCommands(t *testing.T) {
 	})
 }
 
+// watchPods starts get pods -w. read awaits a line with all words, and interrupt ends it with Ctrl-C.
+func watchPods(t *testing.T, n *harness.Node, args ...string) (read func(words ...string), interrupt func()) {
+	t.Helper()
+	cmd := n.Command(append([]string{"get", "pods", "-w", "--api-socket", n.Socket()}, args...)...)
+	r, w := io.Pipe()
+	cmd.Stdout, cmd.Stderr = w, w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait(); _ = w.Close() }()
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	lines := make(chan string, 100)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(r); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	read = func(words ...string) {
+		t.Helper()
+		for deadline := time.After(3 * time.Minute); ; {
+			select {
+			case line := <-lines:
+				if containsAll(line, words) {
+					return
+				}
+			case <-deadline:
+				t.Fatalf("the watch has no line with %q", words)
+			}
+		}
+	}
+	interrupt = func() {
+		t.Helper()
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("after Ctrl-C the watch exited with %v", err)
+		}
+	}
+	return read, interrupt
+}
+
 // A watch continues across a restart of the daemon and reports the changes made meanwhile.
 func TestWatchAcrossRestart(t *testing.T) {
 	harness.OnEachRuntime(t, func(t *testing.T, n *harness.Node) {
 		n.WriteManifest("p.yaml", harness.SleepPod("p", "one"))
 		n.MustStart()
 		n.AwaitReady("p")
-		cmd := n.Command("get", "pods", "-w", "--output-watch-events", "--api-socket", n.Socket())
-		r, w := io.Pipe()
-		cmd.Stdout, cmd.Stderr = w, w
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait(); _ = w.Close() }()
-		t.Cleanup(func() { _ = cmd.Process.Kill() })
-		lines := make(chan string, 100)
-		go func() {
-			defer close(lines)
-			for s := bufio.NewScanner(r); s.Scan(); {
-				lines <- s.Text()
-			}
-		}()
-		read := func(words ...string) string {
-			t.Helper()
-			for deadline := time.After(3 * time.Minute); ; {
-				select {
-				case line := <-lines:
-					if containsAll(line, words) {
-						return line
-					}
-				case <-deadline:
-					t.Fatalf("the watch has no line with %q", words)
-				}
-			}
-		}
+		read, interrupt := watchPods(t, n, "--output-watch-events")
 		read("ADDED", n.PodName("p"), "Running")
 		n.Kill()
 		read("not responding")
@@ -135,12 +151,7 @@ func TestWatchAcrossRestart(t *testing.T) {
 		read(n.PodName("q"), "1/1", "Running")
 		n.RemoveManifest("p.yaml")
 		read("DELETED", n.PodName("p"))
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-ended; err != nil {
-			t.Errorf("after Ctrl-C the watch exited with %v", err)
-		}
+		interrupt()
 		n.Kill()
 		n.CLI(3, []string{n.Socket(), "podstead run"}, "get", "pods")
 		n.CLI(3, nil, "wait", "q", "--timeout=1s")
