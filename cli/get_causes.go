@@ -24,7 +24,7 @@ func (g *getter) addCauses(ctx context.Context, l *objects.List) {
 	}
 	causes := objects.FindCauses(ctx, g.client, pods)
 	for i := range pods {
-		index[i].Cause = causes.Of(&pods[i])
+		index[i].Cause = causes.Find(&pods[i])
 	}
 }
 

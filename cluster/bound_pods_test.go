@@ -38,7 +38,7 @@ func boundTo(d Deliverer) *boundPods {
 func TestBoundPodsAreDelivered(t *testing.T) {
 	var got deliveries
 	b := boundTo(&got)
-	of := func(name, version, mirror string) *v1.Pod {
+	newPod := func(name, version, mirror string) *v1.Pod {
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name),
 			ResourceVersion: version}}
 		if mirror != "" {
@@ -55,14 +55,14 @@ func TestBoundPodsAreDelivered(t *testing.T) {
 		got = nil
 	}
 	step("nothing is known")
-	b.pods.replace([]*v1.Pod{of("b", "2", ""), of("a", "1", ""), of("m", "1", "hash")})
+	b.pods.replace([]*v1.Pod{newPod("b", "2", ""), newPod("a", "1", ""), newPod("m", "1", "hash")})
 	step("the pods are, the node is not")
 	b.nodes.replace([]*v1.Node{aNode()})
 	step("the node is", []string{"a@1", "b@2"})
 	step("no news")
-	b.pods.Stored(of("m", "4", "hash"))
+	b.pods.Stored(newPod("m", "4", "hash"))
 	step("a mirror changes")
-	b.pods.Stored(of("a", "5", ""))
+	b.pods.Stored(newPod("a", "5", ""))
 	step("a pod changes", []string{"a@5", "b@2"})
 	b.nodes.replace(nil)
 	step("the node goes")

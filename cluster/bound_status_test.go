@@ -20,7 +20,7 @@ func (r *clusterHarness) bind(name string) types.UID {
 	pod.Name, pod.UID, pod.ResourceVersion = name, "", ""
 	pod.Status = v1.PodStatus{Phase: v1.PodPending,
 		Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}}
-	r.put(r.t, pod)
+	r.replace(r.t, pod)
 	synctest.Wait()
 	return r.inAPI(name).UID
 }
@@ -41,7 +41,7 @@ func (r *clusterHarness) delete(name string) {
 	pod := r.inAPI(name)
 	grace := int64(5)
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now()}, &grace
-	r.put(r.t, pod)
+	r.replace(r.t, pod)
 }
 
 // Life cycle of an API pod: a local status is in the API within 0.2 s, and the

@@ -39,7 +39,7 @@ func (r *objectsHarness) putClaim(name, volume string, phase v1.PersistentVolume
 	if change != nil {
 		change(claim)
 	}
-	r.put(r.t, claim)
+	r.replace(r.t, claim)
 	if !r.get(r.t, "persistentvolumeclaims", "default", name, claim) {
 		r.t.Fatal("the claim is not there")
 	}
@@ -60,7 +60,7 @@ func (r *objectsHarness) putVolume(name string, claim *v1.PersistentVolumeClaim,
 	if change != nil {
 		change(volume)
 	}
-	r.put(r.t, volume)
+	r.replace(r.t, volume)
 }
 
 // fault returns why a pod cannot start to use its first volume, empty if it can.
@@ -260,7 +260,7 @@ func TestVolumeOfAnotherNode(t *testing.T) {
 			t.Fatal("no node")
 		}
 		node.Labels["rack"] = "r2"
-		r.put(t, node)
+		r.replace(t, node)
 		synctest.Wait()
 		if got := r.fault(pod); got != "" {
 			t.Error(got)

@@ -100,7 +100,7 @@ func newClient(cfg *rest.Config, link *connection, requests, events RateLimit) (
 	if err != nil {
 		return nil, err
 	}
-	of := func(transport *http.Client, path string, gv schema.GroupVersion, limit RateLimit) rest.Interface {
+	clientFor := func(transport *http.Client, path string, gv schema.GroupVersion, limit RateLimit) rest.Interface {
 		group := rest.CopyConfig(cfg)
 		group.QPS, group.Burst = float32(cmp.Or(limit.QPS, requestsPerSecond)), cmp.Or(limit.Burst, requestsBurst)
 		group.APIPath, group.GroupVersion, group.NegotiatedSerializer = path, &gv, codecs
@@ -112,15 +112,15 @@ func newClient(cfg *rest.Config, link *connection, requests, events RateLimit) (
 	}
 	c := &client{
 		server:         cfg.Host,
-		core:           of(transport, "/api", v1.SchemeGroupVersion, requests),
-		nodeStatus:     of(transport, "/api", v1.SchemeGroupVersion, unlimited),
-		events:         of(transport, "/api", v1.SchemeGroupVersion, events),
-		coordination:   of(transport, "/apis", coordinationv1.SchemeGroupVersion, unlimited),
-		certificates:   of(transport, "/apis", certificatesv1.SchemeGroupVersion, requests),
-		node:           of(transport, "/apis", nodev1.SchemeGroupVersion, requests),
-		storage:        of(transport, "/apis", storagev1.SchemeGroupVersion, requests),
-		authentication: of(apart, "/apis", authenticationv1.SchemeGroupVersion, requests),
-		authorization:  of(apart, "/apis", authorizationv1.SchemeGroupVersion, requests),
+		core:           clientFor(transport, "/api", v1.SchemeGroupVersion, requests),
+		nodeStatus:     clientFor(transport, "/api", v1.SchemeGroupVersion, unlimited),
+		events:         clientFor(transport, "/api", v1.SchemeGroupVersion, events),
+		coordination:   clientFor(transport, "/apis", coordinationv1.SchemeGroupVersion, unlimited),
+		certificates:   clientFor(transport, "/apis", certificatesv1.SchemeGroupVersion, requests),
+		node:           clientFor(transport, "/apis", nodev1.SchemeGroupVersion, requests),
+		storage:        clientFor(transport, "/apis", storagev1.SchemeGroupVersion, requests),
+		authentication: clientFor(apart, "/apis", authenticationv1.SchemeGroupVersion, requests),
+		authorization:  clientFor(apart, "/apis", authorizationv1.SchemeGroupVersion, requests),
 	}
 	return c, err
 }

@@ -60,7 +60,7 @@ func TestExternalCloud(t *testing.T) {
 				}
 				// The manager initializes the node.
 				n.Spec.Taints, n.Spec.ProviderID, n.Status.Addresses = n.Spec.Taints[:1], "cloud://1", inCloud
-				r.put(t, n)
+				r.replace(t, n)
 				if n = get(); len(n.Spec.Taints) != 1 || n.Spec.ProviderID != "cloud://1" ||
 					!slices.Equal(n.Status.Addresses, inCloud) {
 					t.Errorf("after the manager: %v %v", n.Spec, n.Status.Addresses)

@@ -166,8 +166,8 @@ func (r *clusterHarness) run(name, revision string) {
 	r.set(p)
 }
 
-// drop removes a static pod.
-func (r *clusterHarness) drop(name string) {
+// removeStatic removes a static pod.
+func (r *clusterHarness) removeStatic(name string) {
 	r.mu.Lock()
 	delete(r.pods, "default/"+name+"-edge")
 	r.mu.Unlock()

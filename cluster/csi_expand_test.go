@@ -256,7 +256,7 @@ func TestExpansionOfClaimBeingDeleted(t *testing.T) {
 		claim := &v1.PersistentVolumeClaim{}
 		r.get(t, "persistentvolumeclaims", "default", "data", claim)
 		claim.DeletionTimestamp, claim.Finalizers = &metav1.Time{Time: time.Now()}, []string{"kubernetes.io/pvc-protection"}
-		r.put(t, claim)
+		r.replace(t, claim)
 		r.ended(2*gi, nil)
 		pass(time.Minute)
 		r.mustBe("2Gi  [Own]", 2*gi)

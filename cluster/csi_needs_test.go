@@ -24,7 +24,7 @@ func (r *objectsHarness) putDriver(change func(*storagev1.CSIDriverSpec)) {
 	if change != nil {
 		change(&driver.Spec)
 	}
-	r.put(r.t, driver)
+	r.replace(r.t, driver)
 }
 
 // bindCSI binds the claim "data" to a volume of the driver.
@@ -62,11 +62,11 @@ func TestAttachmentIsAwaited(t *testing.T) {
 		r.bindCSI(nil)
 		pass(time.Minute)
 		name := attachmentKey{driver: testDriver, handle: "vol-1"}.object("edge")
-		put := func(change func(*storagev1.VolumeAttachment)) func() {
+		store := func(change func(*storagev1.VolumeAttachment)) func() {
 			return func() {
 				va := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name}}
 				change(va)
-				r.put(t, va)
+				r.replace(t, va)
 			}
 		}
 		for _, step := range []struct {
@@ -74,11 +74,11 @@ func TestAttachmentIsAwaited(t *testing.T) {
 			want string
 		}{
 			{func() {}, "is not attached to this node yet: the cluster's controller creates VolumeAttachment " + name},
-			{put(func(*storagev1.VolumeAttachment) {}), "waits for the driver's attacher"},
-			{put(func(va *storagev1.VolumeAttachment) {
+			{store(func(*storagev1.VolumeAttachment) {}), "waits for the driver's attacher"},
+			{store(func(va *storagev1.VolumeAttachment) {
 				va.Status.AttachError = &storagev1.VolumeError{Message: "the disk is in another zone"}
 			}), "cannot be attached to this node: the disk is in another zone"},
-			{put(func(va *storagev1.VolumeAttachment) {
+			{store(func(va *storagev1.VolumeAttachment) {
 				va.Status.Attached, va.DeletionTimestamp = true, &metav1.Time{Time: time.Now()}
 			}), "is being detached"},
 		} {
@@ -93,7 +93,7 @@ func TestAttachmentIsAwaited(t *testing.T) {
 			t.Errorf("awaited: %q", awaited)
 		}
 		r.wasNotified()
-		put(func(va *storagev1.VolumeAttachment) {
+		store(func(va *storagev1.VolumeAttachment) {
 			va.Status = storagev1.VolumeAttachmentStatus{Attached: true,
 				AttachmentMetadata: map[string]string{"device": "/dev/sdx"}}
 		})()
@@ -205,7 +205,7 @@ func TestSecretsAndTokensOfDrivers(t *testing.T) {
 			s.NodeExpandSecretRef = &v1.SecretReference{Namespace: "storage", Name: "expand"}
 		})
 		for _, name := range []string{"stage", "publish", "expand"} {
-			r.put(t, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: name},
+			r.replace(t, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: name},
 				Data: map[string][]byte{"key": []byte(name)}})
 		}
 		pod := r.pod("db", claimVolume("data"))
@@ -262,7 +262,7 @@ func TestDriversHaveOneWatch(t *testing.T) {
 		}
 		r.wasNotified()
 		no := false
-		r.put(t, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d199.example.com"},
+		r.replace(t, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d199.example.com"},
 			Spec: storagev1.CSIDriverSpec{AttachRequired: &no}})
 		pass(time.Second)
 		if now, _ := r.o.State(pod); now == before || !r.wasNotified() {

@@ -31,7 +31,7 @@ func TestCSINodeEntryOfAPreviousProcess(t *testing.T) {
 		r.get(t, "csinodes", "", "edge", node)
 		r.end()
 		node.Spec.Drivers = []storagev1.CSINodeDriver{{Name: "disks", NodeID: "n1"}}
-		r.put(t, node)
+		r.replace(t, node)
 
 		second := newClusterHarness(t)
 		second.fakeAPI = r.fakeAPI

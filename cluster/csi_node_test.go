@@ -103,7 +103,7 @@ func TestCSINodeListsDrivers(t *testing.T) {
 		}
 		// Another node agent has added a driver.
 		node.Spec.Drivers = []storagev1.CSINodeDriver{{Name: "other", NodeID: "x"}}
-		r.put(t, node)
+		r.replace(t, node)
 		disks := csivolume.NodeDriver{Name: "disks", NodeID: "n1", MaxVolumes: 8,
 			Topology: map[string]string{"zone": "a", "rack": "1"}}
 		s.set(func() { s.drivers = []csivolume.NodeDriver{disks} })
@@ -164,7 +164,7 @@ func TestCSINodeOfANewNode(t *testing.T) {
 		r := newClusterHarness(t)
 		r.a.cfg.Storage = &storageFake{changed: wakeup.NewSignal(),
 			drivers: []csivolume.NodeDriver{{Name: "disks", NodeID: "n1"}}}
-		r.put(t,
+		r.replace(t,
 			&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "edge",
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "edge", UID: "old"}}}})
 		r.start()
@@ -198,7 +198,7 @@ func TestAttachedVolumeIsInUseFirst(t *testing.T) {
 		}
 		r.start()
 		r.bindCSI(nil)
-		r.put(t, &storagev1.VolumeAttachment{
+		r.replace(t, &storagev1.VolumeAttachment{
 			ObjectMeta: metav1.ObjectMeta{Name: attachmentKey{driver: testDriver, handle: "vol-1"}.object("edge")},
 			Status:     storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"device": "sdb"}},
 		})
@@ -212,7 +212,7 @@ func TestAttachedVolumeIsInUseFirst(t *testing.T) {
 		node.Status.VolumesAttached = []v1.AttachedVolume{
 			{Name: inUseName(csivolume.ID{Driver: testDriver, Handle: "vol-1"})}}
 		r.wasNotified()
-		r.put(t, node)
+		r.replace(t, node)
 		pass(time.Minute)
 		if !r.wasNotified() {
 			t.Error("no notification of the status")

@@ -25,7 +25,7 @@ func TestLeave(t *testing.T) {
 		pass(time.Second)
 		for name, owner := range map[string]string{"app": "ReplicaSet", "agent": "DaemonSet"} {
 			controller := true
-			r.put(t, &v1.Pod{
+			r.replace(t, &v1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
 					OwnerReferences: []metav1.OwnerReference{{Kind: owner, Controller: &controller}}},
 				Spec: v1.PodSpec{NodeName: "edge"},
@@ -69,7 +69,7 @@ func TestLeave(t *testing.T) {
 		}
 		// A pod with claims goes first: the driver that unprepares them may be a pod as well.
 		controller, claim := true, "gpu"
-		r.put(t, &v1.Pod{
+		r.replace(t, &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claims",
 				OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Controller: &controller}}},
 			Spec: v1.PodSpec{NodeName: "edge", ResourceClaims: []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim}}},

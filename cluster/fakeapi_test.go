@@ -143,8 +143,8 @@ func storeKey(resource, namespace, name string) string {
 	return resource + " " + namespace + "/" + name
 }
 
-// put creates or replaces an object, as another client does.
-func (f *fakeAPI) put(t testing.TB, o object) {
+// replace creates or replaces an object, as another client does.
+func (f *fakeAPI) replace(t testing.TB, o object) {
 	t.Helper()
 	kinds, _, err := fakeScheme.ObjectKinds(o)
 	if err != nil {
@@ -160,7 +160,7 @@ func (f *fakeAPI) put(t testing.TB, o object) {
 func (f *fakeAPI) remove(resource, namespace, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.drop(resource, storeKey(resource, namespace, name))
+	f.removeKey(resource, storeKey(resource, namespace, name))
 }
 
 // get reads an object; it reports false if there is none.
@@ -291,7 +291,7 @@ func (f *fakeAPI) store(resource string, o fakeObject) fakeObject {
 	return o
 }
 
-func (f *fakeAPI) drop(resource, at string) {
+func (f *fakeAPI) removeKey(resource, at string) {
 	before, ok := f.objects[at]
 	if !ok {
 		return
@@ -495,7 +495,7 @@ func (f *fakeAPI) delete(r fakeRequest, known fakeObject, at string, sent fakeOb
 	}
 	finalizers, _ := known.meta()["finalizers"].([]any)
 	if len(finalizers) == 0 && (r.resource != "pods" || grace == 0) {
-		f.drop(r.resource, at)
+		f.removeKey(r.resource, at)
 		return known, nil
 	}
 	next := known.clone()

@@ -91,7 +91,7 @@ func TestOthersWrites(t *testing.T) {
 		m := r.mirror("web")
 		m.Status.Phase = v1.PodPending
 		m.Labels = map[string]string{"foreign": "stays"}
-		r.put(t, m)
+		r.replace(t, m)
 		pass(time.Second)
 		if m := r.mirror("web"); m.Status.Phase != v1.PodRunning || m.Labels["foreign"] != "stays" {
 			t.Errorf("mirror %v", m)
@@ -142,7 +142,7 @@ func TestClockSkew(t *testing.T) {
 				r.run("web", "one")
 				foreign := metav1.NewMicroTime(time.Now().Add(skew))
 				holder := "edge"
-				r.put(t, &coordinationv1.Lease{
+				r.replace(t, &coordinationv1.Lease{
 					ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: v1.NamespaceNodeLease},
 					Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &foreign},
 				})
@@ -150,7 +150,7 @@ func TestClockSkew(t *testing.T) {
 				for i := range n.Status.Conditions {
 					n.Status.Conditions[i].LastHeartbeatTime = metav1.NewTime(foreign.Time)
 				}
-				r.put(t, n)
+				r.replace(t, n)
 				r.start()
 				defer r.end()
 				pass(time.Minute)

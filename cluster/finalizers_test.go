@@ -32,7 +32,7 @@ func TestDeletedPodWithAFinalizer(t *testing.T) {
 		uid := r.bind("job")
 		pod := r.inAPI("job")
 		pod.Finalizers = []string{"batch.kubernetes.io/job-tracking"}
-		r.put(t, pod)
+		r.replace(t, pod)
 		pass(time.Second)
 		r.show(uid, func(st *v1.PodStatus) { st.Phase = v1.PodPending })
 		pass(time.Second)
@@ -54,7 +54,7 @@ func TestDeletedPodWithAFinalizer(t *testing.T) {
 		// Another client changes the status: it is corrected as before.
 		pod = r.inAPI("job")
 		pod.Status.Phase = v1.PodPending
-		r.put(t, pod)
+		r.replace(t, pod)
 		pass(time.Second)
 		if p := r.inAPI("job"); p.Status.Phase != v1.PodFailed {
 			t.Errorf("the API has %v", p.Status)
@@ -77,7 +77,7 @@ func TestDeletedMirrorWithAFinalizer(t *testing.T) {
 		pass(time.Second)
 		held := r.mirror("web")
 		held.Finalizers = []string{"example.com/audit"}
-		r.put(t, held)
+		r.replace(t, held)
 		pass(time.Second)
 		r.requests()
 		r.run("web", "two")

@@ -53,7 +53,7 @@ func TestNothingGrows(t *testing.T) {
 					r.run(fmt.Sprint("comes", n), "one")
 					harnessEvents{r}.Event(p, v1.EventTypeNormal, "Changed", fmt.Sprint(n))
 					pass(5 * time.Second)
-					r.drop(fmt.Sprint("comes", n))
+					r.removeStatic(fmt.Sprint("comes", n))
 					if away && n%100 == 99 {
 						// Running goroutines come and go.
 						for what, size := range r.sizes() {

@@ -129,7 +129,7 @@ func TestPodStatusFieldThatTheAPIServerDrops(t *testing.T) {
 		// A change of another client is still corrected.
 		p := r.inAPI("bound")
 		p.Status.Phase = v1.PodPending
-		r.put(t, p)
+		r.replace(t, p)
 		pass(time.Minute)
 		if p := r.inAPI("bound"); p.Status.Phase != v1.PodRunning {
 			t.Errorf("the API has %v", p.Status)

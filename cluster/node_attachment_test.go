@@ -23,7 +23,7 @@ func TestNodeIsManagedByAttachDetachController(t *testing.T) {
 			if registered {
 				node := aNode()
 				node.Annotations = map[string]string{"example.com/rack": "r1"}
-				r.put(t, node)
+				r.replace(t, node)
 				maps.Copy(want, node.Annotations)
 			}
 			r.start()

@@ -121,7 +121,7 @@ func TestNodeStatusFieldThatTheAPIServerDrops(t *testing.T) {
 			t.Fatal("no node")
 		}
 		n.Status.DeclaredFeatures = nil // the fake server keeps it at the registration
-		r.put(t, n)
+		r.replace(t, n)
 		pass(time.Minute)
 		r.requests()
 		pass(time.Hour)

@@ -131,7 +131,7 @@ func (o *Objects) update(ctx context.Context, wg *sync.WaitGroup, a *Adapter, po
 	o.updateCSI(ctx, wg, a, w)
 	for ref, e := range o.entries {
 		if !refs[ref] {
-			o.drop(ref, e)
+			o.forget(ref, e)
 		}
 	}
 	for ref := range refs {

@@ -70,7 +70,7 @@ func TestRunningPodsKeepTheirReferences(t *testing.T) {
 		for name, n := range map[string]int{"large": maxPodReferences + 1, "small": 15} {
 			pod := r.pod(name, volumesOf(name, n)...)
 			pod.Status.Phase = v1.PodRunning
-			r.put(t, pod)
+			r.replace(t, pod)
 			running = append(running, pod)
 		}
 		r.start()
@@ -96,11 +96,11 @@ func TestGrowingPodKeepsItsReferences(t *testing.T) {
 		r := newObjectsHarness(t)
 		pod := r.pod("grows", volumesOf("a", 8)...)
 		pod.Status.Phase = v1.PodRunning
-		r.put(t, pod)
+		r.replace(t, pod)
 		r.start()
 		pass(time.Second)
 		pod.Spec.Volumes = append(pod.Spec.Volumes, volumesOf("more", maxPodReferences)...)
-		r.put(t, pod)
+		r.replace(t, pod)
 		pass(time.Second)
 		if why := r.o.Held(pod); !strings.Contains(why, "refers to 264") || len(r.o.entries) != 9 {
 			t.Errorf("held: %q, %d entries", why, len(r.o.entries))
@@ -116,11 +116,11 @@ func TestEachNamespaceHasSomeReferences(t *testing.T) {
 		r.o.maxReferences = 200
 		greedy := r.pod("greedy", volumesOf("a", 250)...)
 		greedy.Status.Phase = v1.PodRunning
-		r.put(t, greedy)
+		r.replace(t, greedy)
 		r.start()
 		other := r.pod("other", volumesOf("b", 5)...)
 		other.Namespace, other.ResourceVersion, other.UID = "kube-system", "", ""
-		r.put(t, other)
+		r.replace(t, other)
 		pass(time.Second)
 		if why := r.o.Held(other); why != "" || r.o.Held(greedy) != "" {
 			t.Errorf("held: %q, %q", why, r.o.Held(greedy))
@@ -141,7 +141,7 @@ func TestAdmittedPodsKeepTheirReferences(t *testing.T) {
 		pass(time.Second)
 		older.Spec.Volumes = append(older.Spec.Volumes, volumesOf("more", 3)...)
 		older.ResourceVersion = ""
-		r.put(t, older)
+		r.replace(t, older)
 		pass(time.Second)
 		if why := r.o.Held(admitted); why != "" || r.o.Held(older) == "" {
 			t.Errorf("held: %q, and the one that grew: %q", why, r.o.Held(older))

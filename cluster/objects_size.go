@@ -108,8 +108,8 @@ func (o *Objects) resize(e *entry, size int) {
 	}
 }
 
-// drop ends an entry. The caller holds mu.
-func (o *Objects) drop(ref manifest.ObjectRef, e *entry) {
+// forget ends an entry. The caller holds mu.
+func (o *Objects) forget(ref manifest.ObjectRef, e *entry) {
 	e.stop()
 	e.dropped = true
 	delete(o.entries, ref)
@@ -121,7 +121,7 @@ func (o *Objects) drop(ref manifest.ObjectRef, e *entry) {
 func (o *Objects) retryRefused() {
 	for ref, e := range o.entries {
 		if e.refused > 0 && !e.known && o.hasSpace(e, e.refused) {
-			o.drop(ref, e)
+			o.forget(ref, e)
 			o.changed.Notify()
 		}
 	}

@@ -95,7 +95,7 @@ func TestNamespacesShareTheSpaceOfObjects(t *testing.T) {
 			r.config(name, map[string]string{"a": strings.Repeat("x", 900)}, nil)
 			volumes = append(volumes, configVolume(name))
 		}
-		r.put(t, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "proxy"},
+		r.replace(t, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "proxy"},
 			Data: map[string]string{"a": strings.Repeat("y", 1000)}})
 		r.start()
 		r.pod("greedy", volumes...)
@@ -103,7 +103,7 @@ func TestNamespacesShareTheSpaceOfObjects(t *testing.T) {
 		if used := r.o.space.total; used > r.o.space.max/2 || used < r.o.space.max/3 {
 			t.Errorf("one namespace has %d bytes of %d", used, r.o.space.max)
 		}
-		r.put(t, &v1.Pod{
+		r.replace(t, &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "proxy"},
 			Spec: v1.PodSpec{NodeName: "edge", Volumes: []v1.Volume{configVolume("proxy")},
 				Containers: []v1.Container{{Name: "main", Image: "i"}}},

@@ -81,7 +81,7 @@ func (r *objectsHarness) pod(name string, volumes ...v1.Volume) *v1.Pod {
 		Spec: v1.PodSpec{NodeName: "edge", ServiceAccountName: "default", Volumes: volumes,
 			Containers: []v1.Container{{Name: "main", Image: "i"}}},
 	}
-	r.put(r.t, pod)
+	r.replace(r.t, pod)
 	if !r.get(r.t, "pods", "default", name, pod) {
 		r.t.Fatal("the pod is not there")
 	}
@@ -95,7 +95,7 @@ func (r *objectsHarness) config(name string, data map[string]string, change func
 	if change != nil {
 		change(m)
 	}
-	r.put(r.t, m)
+	r.replace(r.t, m)
 	synctest.Wait()
 }
 
@@ -227,7 +227,7 @@ func TestObjectsThatComeLaterOrNeverChange(t *testing.T) {
 		if !r.wasNotified() || r.value("late", "a") != "came" {
 			t.Error("it was created without a notification")
 		}
-		r.put(t, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "login"},
+		r.replace(t, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "login"},
 			Data: map[string][]byte{"k": []byte("v")}})
 		synctest.Wait()
 		if s, ok := r.o.Secret("default", "login"); !ok || string(s.Data["k"]) != "v" {
@@ -330,8 +330,8 @@ func TestObjectsThatAreTooLarge(t *testing.T) {
 func TestServicesAndRuntimeClasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newObjectsHarness(t)
-		r.put(t, &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Handler: "crun"})
-		r.put(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"},
+		r.replace(t, &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Handler: "crun"})
+		r.replace(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"},
 			Spec: v1.ServiceSpec{ClusterIP: "10.0.0.2", Ports: []v1.ServicePort{{Port: 80}}}})
 		r.start()
 		r.setSilent(true)
@@ -346,13 +346,13 @@ func TestServicesAndRuntimeClasses(t *testing.T) {
 		}
 		class := "fast"
 		pod.Name, pod.UID, pod.Spec.RuntimeClassName = "two", "", &class
-		r.put(t, pod)
+		r.replace(t, pod)
 		synctest.Wait()
 		if c, ok := r.o.RuntimeClass("fast"); !ok || c.Handler != "crun" {
 			t.Errorf("class: %v", c)
 		}
 		r.wasNotified()
-		r.put(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		r.replace(t, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 			Spec: v1.ServiceSpec{ClusterIP: "10.0.0.3", Ports: []v1.ServicePort{{Port: 80}}}})
 		synctest.Wait()
 		if got := r.o.Services("default"); len(got) != 2 || r.wasNotified() {

@@ -26,7 +26,7 @@ func (r *clusterHarness) bindSized(namespace, name string, size int, change func
 	if change != nil {
 		change(pod)
 	}
-	r.put(r.t, pod)
+	r.replace(r.t, pod)
 	return r.podInAPI(namespace, name)
 }
 
@@ -198,7 +198,7 @@ func TestChangesWithoutSpaceHaveNoEffect(t *testing.T) {
 				full := r.bindSized("default", "full", testSpace/20, nil)
 				pass(time.Second)
 				pod.Labels["app"] = "b"
-				r.put(t, pod)
+				r.replace(t, pod)
 				pass(time.Second)
 				if got := r.delivered(pod.UID); got == nil || got.Labels["app"] != "b" || r.delivered(full.UID) == nil {
 					t.Fatalf("delivered: %v", got != nil)
@@ -207,7 +207,7 @@ func TestChangesWithoutSpaceHaveNoEffect(t *testing.T) {
 				change(pod)
 				now := metav1.Now()
 				pod.DeletionTimestamp = &now
-				r.put(t, pod)
+				r.replace(t, pod)
 				pass(time.Second)
 				all, _ := r.a.pods.Objects()
 				kept := all["default/grows"]

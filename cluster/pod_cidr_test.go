@@ -58,7 +58,7 @@ func TestPodCIDR(t *testing.T) {
 				t.Fatal("no node")
 			}
 			n.Spec.PodCIDRs = cidrs
-			r.put(t, n)
+			r.replace(t, n)
 		}
 		r.warnings()
 		assign("10.1.0.0/24", "fd00:1::/64")
@@ -118,7 +118,7 @@ func TestPodCIDRFaults(t *testing.T) {
 		n.Spec.PodCIDRs = []string{"10.1.0.0/24"}
 		r.warnings()
 		version.Store("")
-		r.put(t, n)
+		r.replace(t, n)
 		check := func(what string, wantCalls func(int32) bool, wantWarning string) {
 			t.Helper()
 			calls.Store(0)

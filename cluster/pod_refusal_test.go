@@ -122,7 +122,7 @@ func TestEndThatCannotBeLeftIsReplaced(t *testing.T) {
 		pod.Status = v1.PodStatus{Phase: v1.PodRunning,
 			ContainerStatuses: []v1.ContainerStatus{{Name: "app", ContainerID: "a",
 				State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "a", Reason: "Completed"}}}}}
-		r.put(t, pod)
+		r.replace(t, pod)
 		pass(200 * time.Millisecond)
 		uid := r.inAPI("web").UID
 		// As a real server.

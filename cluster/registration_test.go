@@ -26,7 +26,7 @@ func TestRegistrationElsewhere(t *testing.T) {
 				t.Errorf("%v for a node that does not exist", asked)
 			}
 		}
-		r.put(t, aNode())
+		r.replace(t, aNode())
 		pass(time.Second)
 		n := &v1.Node{}
 		if !r.get(t, "nodes", "", "edge", n) || n.Status.Capacity.Cpu().IsZero() || len(n.Status.Conditions) != 1 ||

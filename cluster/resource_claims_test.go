@@ -47,7 +47,7 @@ func TestResourceClaim(t *testing.T) {
 				},
 			},
 		}
-		r.put(t, claim)
+		r.replace(t, claim)
 		got, err := r.o.ResourceClaim(t.Context(), "default", "gpu")
 		if err != nil || got.UID == "" {
 			t.Fatalf("got %+v, %v", got, err)
@@ -60,7 +60,7 @@ func TestResourceClaim(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		claim.Name, claim.Status = "pending", resourcev1.ResourceClaimStatus{}
-		r.put(t, claim)
+		r.replace(t, claim)
 		if got, err = r.o.ResourceClaim(t.Context(), "default", "pending"); err != nil || got.Allocated || len(got.Pods) > 0 {
 			t.Errorf("got %+v, %v", got, err)
 		}

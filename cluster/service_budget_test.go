@@ -65,12 +65,12 @@ func TestServicesThatAreListed(t *testing.T) {
 		r := newObjectsHarness(t)
 		listed, headless := serviceOf("default", "listed", 2), serviceOf("default", "headless", 2)
 		headless.Spec.ClusterIP = v1.ClusterIPNone
-		r.put(t, listed)
-		r.put(t, headless)
+		r.replace(t, listed)
+		r.replace(t, headless)
 		r.pod("p")
 		r.start()
 		pass(time.Second)
-		r.put(t, serviceOf("default", "later", 1))
+		r.replace(t, serviceOf("default", "later", 1))
 		pass(time.Second)
 		var names []string
 		for _, s := range r.o.Services("default") {

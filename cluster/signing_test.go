@@ -102,7 +102,7 @@ func TestSigningWaitsForTheSignature(t *testing.T) {
 			t.Fatalf("not created again: %v", r.requests())
 		}
 		csr.Status.Certificate = []byte("certificate")
-		r.put(t, csr)
+		r.replace(t, csr)
 		synctest.Wait()
 		select {
 		case s := <-done:
@@ -124,7 +124,7 @@ func TestSigningReportsWhyItIsDenied(t *testing.T) {
 		csr := r.asked("node-csr-1")
 		csr.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{
 			{Type: certificatesv1.CertificateDenied, Status: "True", Reason: "No", Message: "not you"}}
-		r.put(t, csr)
+		r.replace(t, csr)
 		if s := <-done; !errors.Is(s.err, certificate.ErrRefused) || !strings.Contains(s.err.Error(), "not you") {
 			t.Errorf("%s, %v", s.cert, s.err)
 		}
@@ -195,7 +195,7 @@ func TestNodeWithoutCertificateWaits(t *testing.T) {
 		}
 		csr.Status.Certificate = ca.sign(parsed.PublicKey, parsed.Subject.CommonName, time.Now(),
 			time.Now().Add(100*time.Minute))
-		r.put(t, csr)
+		r.replace(t, csr)
 		pass(time.Second)
 		if r.mirror("web") == nil || c.client.Certificate() == nil {
 			t.Error("it does not continue")

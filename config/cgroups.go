@@ -111,7 +111,7 @@ func (c *Cgroups) settings() []setting {
 			help: "`path` of the cgroup of podstead and the runtime, for --enforce-node-allocatable=kube-reserved"},
 		{
 			flag: "pod-max-pids", field: "podPidsLimit",
-			value: of(&c.PodPids, noPidsLimit, (*pflag.FlagSet).Int64Var, func(n node) (int64, bool) {
+			value: valueOf(&c.PodPids, noPidsLimit, (*pflag.FlagSet).Int64Var, func(n node) (int64, bool) {
 				pids, ok := n.number(int(noPidsLimit), math.MaxInt32)
 				return int64(pids), ok
 			}),

@@ -29,7 +29,7 @@ var cdiName = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/` +
 // localDevices is the setting, which has no flag.
 func (o *Options) localDevices() setting {
 	return setting{
-		own: "localDevices", value: of(&o.LocalDevices, nil, nil, readLocalDevices), check: o.checkLocalDevices,
+		own: "localDevices", value: valueOf(&o.LocalDevices, nil, nil, readLocalDevices), check: o.checkLocalDevices,
 		help: "devices that containers get without a device plugin, by resource name: paths and permissions, or " +
 			"cdiDevices, and podsPerDevice (docs/devices.md)",
 	}

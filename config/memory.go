@@ -59,7 +59,7 @@ func (m *Memory) settings() []setting {
 		},
 		{
 			field: "memoryThrottlingFactor",
-			value: of(&m.Throttling, defaultThrottling, (*pflag.FlagSet).Float64Var, func(n node) (float64, bool) {
+			value: valueOf(&m.Throttling, defaultThrottling, (*pflag.FlagSet).Float64Var, func(n node) (float64, bool) {
 				factor, ok := n.value.(float64)
 				if ok = ok && factor > 0 && factor <= 1; !ok {
 					n.fail("%v must be a number above 0, and at most 1", n.value)

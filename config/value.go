@@ -33,8 +33,9 @@ type value struct {
 	zero string
 }
 
-// of returns a value of type T, with the method of pflag that declares such a flag.
-func of[T any](to *T, base T, declare func(*pflag.FlagSet, *T, string, T, string), read func(n node) (T, bool)) value {
+// valueOf returns a value of type T, with the method of pflag that declares such a flag.
+func valueOf[T any](to *T, base T, declare func(*pflag.FlagSet, *T, string, T, string),
+	read func(n node) (T, bool)) value {
 	return value{
 		target: to,
 		declare: func(f *pflag.FlagSet, flag, help string) {
@@ -60,7 +61,7 @@ func (v value) as(get func() any) value              { v.get = get; return v }
 
 // text is a string. An empty one in a KubeletConfiguration means the default, as at the kubelet.
 func text(to *string, base string) value {
-	return of(to, base, (*pflag.FlagSet).StringVar, func(n node) (string, bool) {
+	return valueOf(to, base, (*pflag.FlagSet).StringVar, func(n node) (string, bool) {
 		s, ok := n.text()
 		return s, ok && (s != "" || n.kind != kubeletKind)
 	}).as(func() any { return orNone(*to) })
@@ -105,22 +106,22 @@ func pathIn(dir, path string) string {
 }
 
 func boolean(to *bool, base bool) value {
-	return of(to, base, (*pflag.FlagSet).BoolVar, node.boolean)
+	return valueOf(to, base, (*pflag.FlagSet).BoolVar, node.boolean)
 }
 
 // anyInteger is an integer.
 func anyInteger(to *int, base int) value {
-	return of(to, base, (*pflag.FlagSet).IntVar, node.integer)
+	return valueOf(to, base, (*pflag.FlagSet).IntVar, node.integer)
 }
 
 // integer is an integer, in a range if it comes from a file. The check of the row validates a flag.
 func integer(to *int, base, low, high int) value {
-	return of(to, base, (*pflag.FlagSet).IntVar, func(n node) (int, bool) { return n.number(low, high) })
+	return valueOf(to, base, (*pflag.FlagSet).IntVar, func(n node) (int, bool) { return n.number(low, high) })
 }
 
 // integerOrDefault is an integer of which 0 in a file means the default, as at the kubelet.
 func integerOrDefault(to *int, base, low int) value {
-	return of(to, base, (*pflag.FlagSet).IntVar, func(n node) (int, bool) {
+	return valueOf(to, base, (*pflag.FlagSet).IntVar, func(n node) (int, bool) {
 		if n.value == 0.0 {
 			return 0, false
 		}
@@ -147,7 +148,7 @@ func duration(to *time.Duration, base time.Duration) value {
 
 // durationOrZero is a duration of which zero has a meaning of its own.
 func durationOrZero(to *time.Duration, base time.Duration) value {
-	return of(to, base, (*pflag.FlagSet).DurationVar, func(n node) (time.Duration, bool) {
+	return valueOf(to, base, (*pflag.FlagSet).DurationVar, func(n node) (time.Duration, bool) {
 		s, ok := n.value.(string)
 		if !ok {
 			n.fail("%v is not a valid duration, such as 20s or 1m30s", n.value)
@@ -169,7 +170,7 @@ func durationOrZero(to *time.Duration, base time.Duration) value {
 // texts is a list of strings, which a flag separates by commas. An empty list in a file is the
 // default, as at the kubelet.
 func texts(to *[]string, base ...string) value {
-	return of(to, base, (*pflag.FlagSet).StringSliceVar, func(n node) ([]string, bool) {
+	return valueOf(to, base, (*pflag.FlagSet).StringSliceVar, func(n node) ([]string, bool) {
 		list, ok := n.texts()
 		return list, ok && len(list) > 0
 	})
@@ -177,12 +178,12 @@ func texts(to *[]string, base ...string) value {
 
 // list is a list of strings, of which each has a flag.
 func list(to *[]string) value {
-	return of(to, nil, (*pflag.FlagSet).StringArrayVar, node.texts)
+	return valueOf(to, nil, (*pflag.FlagSet).StringArrayVar, node.texts)
 }
 
 // pairs is a map of strings.
 func pairs(to *map[string]string, example string) value {
-	return of(to, nil, (*pflag.FlagSet).StringToStringVar, func(n node) (map[string]string, bool) {
+	return valueOf(to, nil, (*pflag.FlagSet).StringToStringVar, func(n node) (map[string]string, bool) {
 		entries, ok := n.entries(example)
 		m := map[string]string{}
 		for _, entry := range entries {
@@ -227,7 +228,7 @@ func readAmounts(n node, wrongMap, wrongValue string, ignored func(name string) 
 
 // amounts is a map of resource to quantity, which a check validates.
 func amounts(to *map[string]string) value {
-	return of(to, nil, (*pflag.FlagSet).StringToStringVar, node.amounts).as(func() any { return notNil(*to) })
+	return valueOf(to, nil, (*pflag.FlagSet).StringToStringVar, node.amounts).as(func() any { return notNil(*to) })
 }
 
 func (n node) amounts() (map[string]string, bool) {
@@ -242,7 +243,7 @@ func signals(to *map[string]string, separator string, base map[string]string) va
 	declare := func(f *pflag.FlagSet, to *map[string]string, flag string, _ map[string]string, help string) {
 		f.Var(&signalMap{to, separator}, flag, help)
 	}
-	return of(to, base, declare, func(n node) (map[string]string, bool) {
+	return valueOf(to, base, declare, func(n node) (map[string]string, bool) {
 		return readAmounts(n, "must be a map of signal to amount, such as {memory.available: 100Mi}",
 			`is not a string; quote it, such as "100Mi"`,
 			func(name string) bool { return strings.HasPrefix(name, "containerfs.") })

@@ -26,7 +26,7 @@ type Resources struct {
 
 // ResourcesOf returns those of a container, without inherited ones.
 func ResourcesOf(r *v1.ResourceRequirements) Resources {
-	of := func(list v1.ResourceList) map[v1.ResourceName]int64 {
+	amountsOf := func(list v1.ResourceList) map[v1.ResourceName]int64 {
 		values := map[v1.ResourceName]int64{}
 		if q, ok := list[v1.ResourceCPU]; ok {
 			values[v1.ResourceCPU] = q.MilliValue()
@@ -36,7 +36,7 @@ func ResourcesOf(r *v1.ResourceRequirements) Resources {
 		}
 		return values
 	}
-	return Resources{Requests: of(r.Requests), Limits: of(r.Limits)}
+	return Resources{Requests: amountsOf(r.Requests), Limits: amountsOf(r.Limits)}
 }
 
 // resourcesIn returns those of a container of a pod, with the inherited limits.

@@ -171,7 +171,7 @@ func (d *daemon) newDescribe() func(supervisor.RuntimeCondition) *v1.Node {
 			Allocatable: withDevices(nodestatus.APIResources(resources.Allocatable()), allocatable),
 			Labels:      d.admitNode.Labels, Addresses: p.addresses.Addresses(), Port: o.Remote.Port(),
 			Version: kubeversion.Semantic(buildinfo.Version()), NotReady: rt.NotReady, ReadySince: rt.Since, Host: host,
-			Pressures: append(d.node.eviction.NodeConditions(since), storage.Of(d.unwritten.List(), since)),
+			Pressures: append(d.node.eviction.NodeConditions(since), storage.Condition(d.unwritten.List(), since)),
 		}
 		in.Pressures = append(in.Pressures, d.csi.NodeConditions()...)
 		if d.node.inventory != nil {

@@ -138,15 +138,15 @@ func (x fieldIndex) step(node *yaml.Node, s pathStep) (key, value *yaml.Node) {
 			return node.Content[i], node.Content[i]
 		}
 	case yaml.MappingNode:
-		found := x.of(node, 0)[s.name]
+		found := x.fieldsOf(node, 0)[s.name]
 		return found.key, found.value
 	}
 	return nil, nil
 }
 
-// of returns the fields of a mapping: the merged ones, and its own, which
+// fieldsOf returns the fields of a mapping: the merged ones, and its own, which
 // override them. Of several fields with one name the last one counts.
-func (x fieldIndex) of(node *yaml.Node, depth int) map[string]fieldNodes {
+func (x fieldIndex) fieldsOf(node *yaml.Node, depth int) map[string]fieldNodes {
 	if fields, ok := x[node]; ok || depth > maxDepth {
 		return fields
 	}
@@ -162,7 +162,7 @@ func (x fieldIndex) of(node *yaml.Node, depth int) map[string]fieldNodes {
 		}
 		for _, source := range sources {
 			if source = resolveAlias(source); source.Kind == yaml.MappingNode {
-				maps.Copy(fields, x.of(source, depth+1))
+				maps.Copy(fields, x.fieldsOf(source, depth+1))
 			}
 		}
 	}

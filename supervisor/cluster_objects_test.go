@@ -95,7 +95,7 @@ func withBound(b *supervisorHarness) (files *testObjects, bound *testBound) {
 func TestBoundPodWaitsForTheAPIServer(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		files, bound := withBound(b)
-		files.put("default", "cm", map[string]string{"a": "of a file"})
+		files.store("default", "cm", map[string]string{"a": "of a file"})
 		bound.await("ConfigMap default/cm")
 		d := b.start(file, manifest.SourceAPI)
 		static, pod := objectPod("u1"), objectPod("u2")
@@ -138,7 +138,7 @@ func TestBoundPodWaitsForTheAPIServer(t *testing.T) {
 		if fault := b.fault("u2"); fault != "" {
 			t.Errorf("a manifest error: %q", fault)
 		}
-		bound.put("default", "cm", map[string]string{"a": "of the cluster"})
+		bound.store("default", "cm", map[string]string{"a": "of the cluster"})
 		b.until(5*time.Second, "it runs", func() bool { return b.envOf("u2") == "of the cluster" })
 		if got := b.envOf("u1"); got != "of a file" {
 			t.Errorf("the pod of a file has %q", got)
@@ -150,7 +150,7 @@ func TestBoundPodWaitsForTheAPIServer(t *testing.T) {
 func TestBoundPodWithTooManyReferences(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		_, bound := withBound(b)
-		bound.put("default", "cm", map[string]string{"a": "of the cluster"})
+		bound.store("default", "cm", map[string]string{"a": "of the cluster"})
 		bound.hold("refers to too many")
 		d := b.start(file, manifest.SourceAPI)
 		pod := objectPod("u2")

@@ -64,7 +64,7 @@ func (s *Supervisor) Started(uid types.UID) bool {
 // PodStart returns how long a pod took to start, with its steps. ok is false while it starts, and
 // for a pod that an earlier daemon started.
 func (s *Supervisor) PodStart(uid types.UID) (start api.PodStart, ok bool) {
-	d, ok := s.podSyncer.durations.Of(uid)
+	d, ok := s.podSyncer.durations.Get(uid)
 	start = api.PodStart{UID: uid, Seconds: d.Took.Seconds(), Steps: make([]api.StartStep, 0, len(d.Steps))}
 	for _, step := range d.Steps {
 		start.Steps = append(start.Steps, api.StartStep{Name: step.Name, Seconds: step.Took.Seconds()})

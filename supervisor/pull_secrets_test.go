@@ -32,7 +32,7 @@ func (s *secrets) Secret(_, name string) (*v1.Secret, bool) {
 
 func (s *secrets) Subscribe() (<-chan struct{}, func()) { return s.changed, func() {} }
 
-func (s *secrets) put(name, revision string, kind v1.SecretType, key, text string) {
+func (s *secrets) store(name, revision string, kind v1.SecretType, key, text string) {
 	s.mu.Lock()
 	secret := &v1.Secret{Type: kind, Data: map[string][]byte{key: []byte(text)}}
 	secret.ResourceVersion = revision
@@ -76,13 +76,13 @@ func TestPullSecrets(t *testing.T) {
 		if got := d.eventsOf(pod, "FailedToRetrieveImagePullSecret"); len(got) != 1 || !strings.Contains(got[0], "(login)") {
 			t.Errorf("events %q", got)
 		}
-		objects.put("login", "1", v1.SecretTypeOpaque, "password", "hunter2")
+		objects.store("login", "1", v1.SecretTypeOpaque, "password", "hunter2")
 		b.after(time.Second)
 		if got := waiting(); !strings.Contains(got, `has type "Opaque"`) {
 			t.Errorf("waiting: %s", got)
 		}
 		b.fake.SetPullable("r.test/web:1")
-		objects.put("login", "2", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey,
+		objects.store("login", "2", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey,
 			`{"auths": {"r.test": {"username": "bob", "password": "hunter2"}}}`)
 		if took := b.runs(pod.UID); took > 5*time.Second {
 			t.Errorf("ran %s after the Secret was created", took)
@@ -114,7 +114,7 @@ func TestImagesThatComeEndTheBackoff(t *testing.T) {
 // as an event.
 func TestLoginsForNoPod(t *testing.T) {
 	objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
-	objects.put("there", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey,
+	objects.store("there", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey,
 		`{"auths": {"r.test": {"username": "bob"}}}`)
 	s := &Supervisor{podSyncer: &podSyncer{
 		inputs: podinputs.New(podinputs.Config{Objects: objects, Credentials: nodeCredentials{}, Events: panicEvents{}})}}

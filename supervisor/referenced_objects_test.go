@@ -50,9 +50,9 @@ func (o *testObjects) Secret(namespace, name string) (*v1.Secret, bool) {
 
 func (o *testObjects) Subscribe() (<-chan struct{}, func()) { return o.wake, func() {} }
 
-// put declares a ConfigMap, or removes it if there is no data. Its revision
+// store declares a ConfigMap, or removes it if there is no data. Its revision
 // follows from its content.
-func (o *testObjects) put(namespace, name string, data map[string]string) {
+func (o *testObjects) store(namespace, name string, data map[string]string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.configs, namespace+"/"+name)
@@ -143,12 +143,12 @@ func TestPodWaitsForItsObjects(t *testing.T) {
 			t.Errorf("%d syncs in an hour", again)
 		}
 		b.noWrites(n)
-		objects.put("default", "cm", map[string]string{"b": "x"})
+		objects.store("default", "cm", map[string]string{"b": "x"})
 		b.until(100*time.Millisecond, "the missing key is reported", waits(`env A: ConfigMap default/cm has no key "a"`))
-		objects.put("other", "cm", map[string]string{"a": "x"})
+		objects.store("other", "cm", map[string]string{"a": "x"})
 		b.after(time.Second)
 		b.noWrites(n)
-		objects.put("default", "cm", map[string]string{"a": "1"})
+		objects.store("default", "cm", map[string]string{"a": "1"})
 		if took := b.runs("u1"); took > time.Second {
 			t.Errorf("it took %s to start", took)
 		}
@@ -161,7 +161,7 @@ func TestPodWaitsForItsObjects(t *testing.T) {
 func TestChangedObjectsRestartPodsThatAskForIt(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		objects := withObjects(b)
-		objects.put("default", "cm", map[string]string{"a": "1"})
+		objects.store("default", "cm", map[string]string{"a": "1"})
 		d := b.start()
 		patient := objectPod("u2")
 		patient.Name = "patient"
@@ -193,7 +193,7 @@ func TestChangedObjectsRestartPodsThatAskForIt(t *testing.T) {
 		}
 		// Each change restarts at once: it is not a crash loop.
 		for i, value := range []string{"2", "3", "4"} {
-			objects.put("default", "cm", map[string]string{"a": value})
+			objects.store("default", "cm", map[string]string{"a": value})
 			b.until(35*time.Second, "restart", func() bool { return b.envOf("u1") == value })
 			wantRestart(value, i+1)
 		}
@@ -213,18 +213,18 @@ func TestChangedObjectsRestartPodsThatAskForIt(t *testing.T) {
 		b.noWrites(n)
 		// and misses nothing.
 		b.kill()
-		objects.put("default", "cm", map[string]string{"a": "5"})
+		objects.store("default", "cm", map[string]string{"a": "5"})
 		b.restart(pods...)
 		wantRestart("5", 4)
 		// The removal of an object restarts nothing, over a restart of
 		// the daemon too, and neither does its return with the same
 		// content.
 		n = len(b.fake.Writes())
-		objects.put("default", "cm", nil)
+		objects.store("default", "cm", nil)
 		b.until(time.Second, "the fault is shown", func() bool { return b.fault("u1") != "" && b.fault("u2") != "" })
 		b.restart(pods...)
 		b.after(5 * time.Minute)
-		objects.put("default", "cm", map[string]string{"a": "5"})
+		objects.store("default", "cm", map[string]string{"a": "5"})
 		b.until(time.Second, "the fault is gone", func() bool { return b.fault("u1") == "" && b.fault("u2") == "" })
 		b.after(5 * time.Minute)
 		b.noWrites(n)
@@ -243,11 +243,11 @@ func TestOptionalObjectIsCreated(t *testing.T) {
 		if fault := b.fault("u1"); fault != "" {
 			t.Errorf("fault is %q", fault)
 		}
-		objects.put("default", "cm", map[string]string{"a": "1"})
+		objects.store("default", "cm", map[string]string{"a": "1"})
 		b.until(35*time.Second, "restart", func() bool { return b.envOf("u1") == "1" })
 		b.after(time.Minute)
 		n := len(b.fake.Writes())
-		objects.put("default", "cm", nil)
+		objects.store("default", "cm", nil)
 		b.after(5 * time.Minute)
 		b.noWrites(n)
 	})
@@ -257,7 +257,7 @@ func TestOptionalObjectIsCreated(t *testing.T) {
 func TestPodsOfAnAPIServerSeeNoLocalObjects(t *testing.T) {
 	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
 		objects := withObjects(b)
-		objects.put("default", "cm", map[string]string{"a": "1"})
+		objects.store("default", "cm", map[string]string{"a": "1"})
 		d := b.start(manifest.SourceAPI)
 		d.config.deliver(manifest.SourceAPI, objectPod("u1"))
 		b.until(10*time.Second, "it waits", func() bool {

@@ -92,8 +92,8 @@ func (r *resourceCalls) begin(job podworkers.SyncJob) {
 	r.attempts = append(r.attempts, strings.ToLower(job.State.String())+":")
 }
 
-// take returns the attempts until now, without those that called nothing and without repetitions.
-func (r *resourceCalls) take() []string {
+// drain returns the attempts until now, without those that called nothing and without repetitions.
+func (r *resourceCalls) drain() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.observe()
@@ -347,10 +347,10 @@ func TestOrderOfNodeResources(t *testing.T) {
 					b.until(time.Minute, "it waits with "+c.reason, func() bool { return d.status("u1").Reason == c.reason })
 				}
 				b.after(10 * time.Second)
-				got := r.take()
+				got := r.drain()
 				if c.act != nil {
 					c.act(b, r)
-					got = r.take()
+					got = r.drain()
 				}
 				if want := orderTable[name]; !slices.Equal(got, want) {
 					t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -441,7 +441,7 @@ var orderCases = map[string]orderCase{
 	}},
 	"restart of the daemon": {act: func(b *supervisorHarness, r *resourceCalls) {
 		b.kill()
-		_ = r.take()
+		_ = r.drain()
 		d := b.start()
 		r.reserved = false
 		d.config.deliver(file, needsAll())

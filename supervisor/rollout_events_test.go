@@ -24,14 +24,14 @@ func TestHeldRevisionIsPreparedOnTheEvent(t *testing.T) {
 	}{
 		"a ConfigMap": {func(b *supervisorHarness) func() {
 			objects := withObjects(b)
-			return func() { objects.put("default", "cm", map[string]string{"a": "1"}) }
+			return func() { objects.store("default", "cm", map[string]string{"a": "1"}) }
 		}, func(pod *v1.Pod) { pod.Spec.Containers[0].Env = objectPod("").Spec.Containers[0].Env }, "ConfigMap default/cm"},
 		"a Secret with the login of the registry": {func(b *supervisorHarness) func() {
 			objects := &secrets{all: map[string]*v1.Secret{}, changed: make(chan struct{}, 10)}
 			b.sources = func(s *Sources) { s.Objects = objects }
 			return func() {
 				b.fake.SetPullable("img:1", "r.test/web:1")
-				objects.put("login", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey,
+				objects.store("login", "1", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey,
 					`{"auths": {"r.test": {"username": "bob", "password": "x"}}}`)
 			}
 		}, func(pod *v1.Pod) {

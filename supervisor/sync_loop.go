@@ -49,7 +49,7 @@ func (s *Supervisor) syncLoopIteration(ctx context.Context, due *time.Timer, man
 		s.handleUpdate(u)
 	case <-s.cfg.Runtime.Observer.Changed():
 		s.busy()
-		s.handleObserved(s.cfg.Runtime.Observer.Take())
+		s.handleObserved(s.cfg.Runtime.Observer.Drain())
 	case <-s.podSyncer.resources.Changed():
 		s.busy()
 		s.handleResources()
@@ -113,7 +113,7 @@ func (s *Supervisor) handleUpdate(u manifest.PodUpdate) {
 		// All of them, before any of them requests resources.
 		for _, pod := range u.Pods {
 			s.podSyncer.reservations.Announce(s.podSyncer.inputs.Resolve(pod).Pod)
-			s.order.Put(pod)
+			s.order.Update(pod)
 		}
 	}
 	if u.Op == manifest.Remove {
@@ -140,13 +140,13 @@ func (s *Supervisor) applyUpdate(u manifest.PodUpdate) {
 	for _, pod := range u.Pods {
 		switch {
 		case u.Op == manifest.Reconcile:
-			s.desired.Put(pod)
+			s.desired.Store(pod)
 			s.workers.Reconcile(pod)
 		case u.Op != manifest.Remove:
 			// The kubelet, too, handles DELETE as an update: the deletion
 			// timestamp in it is what ends the pod.
 			s.logUpdate(u, pod)
-			s.desired.Put(pod)
+			s.desired.Store(pod)
 			s.workers.Update(pod)
 		case !s.desired.Remove(pod, u.Source):
 		case u.Replaced[pod.UID]:

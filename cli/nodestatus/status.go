@@ -171,7 +171,7 @@ func (s *Status) Text(t terminal.Terminal) string {
 	}
 	listeners := objects.HostListeners(s.Pods)
 	for i := range s.Pods {
-		if text := listeners.Of(&s.Pods[i]); text != "" {
+		if text := listeners.Find(&s.Pods[i]); text != "" {
 			line("Host port:", s.Pods[i].Namespace+"/"+manifest.BaseName(&s.Pods[i])+": "+text, terminal.Yellow)
 		}
 	}
@@ -313,7 +313,7 @@ func (s *Status) unready() terminal.Table {
 			continue
 		}
 		ready, _, _ := podtable.Tally(p)
-		message := cmp.Or(s.Causes.Of(p), podtable.Message(p))
+		message := cmp.Or(s.Causes.Find(p), podtable.Message(p))
 		if message == "" {
 			message = unreadyMessage(p)
 		}

@@ -32,8 +32,8 @@ type Causes map[string]string
 // podKey is the key of a pod in Causes.
 func podKey(p *v1.Pod) string { return p.Namespace + "/" + p.Name }
 
-// Of returns the cause of a pod, empty if there is none.
-func (c Causes) Of(p *v1.Pod) string { return c[podKey(p)] }
+// Find returns the cause of a pod, empty if there is none.
+func (c Causes) Find(p *v1.Pod) string { return c[podKey(p)] }
 
 // FindCauses looks for the cause of each pod that does not run or is not ready: its message,
 // the last line of the log of a crashed container, the last failure of a probe, and what a
@@ -51,7 +51,7 @@ func FindCauses(ctx context.Context, c *client.Client, pods []v1.Pod) Causes {
 				text = failure
 			}
 		}
-		if text = terminal.OneLine(cmp.Or(text, podtable.Outdated(p), listeners.Of(p))); text != "" {
+		if text = terminal.OneLine(cmp.Or(text, podtable.Outdated(p), listeners.Find(p))); text != "" {
 			causes[podKey(p)] = text
 		}
 	}
@@ -62,7 +62,7 @@ func FindCauses(ctx context.Context, c *client.Client, pods []v1.Pod) Causes {
 // all containers run, it returns what the pod's conditions say, empty for a pod that is well.
 func Explain(ctx context.Context, c *client.Client, p *v1.Pod) string {
 	pods := []v1.Pod{*p.DeepCopy()}
-	if cause := FindCauses(ctx, c, pods).Of(&pods[0]); cause != "" {
+	if cause := FindCauses(ctx, c, pods).Find(&pods[0]); cause != "" {
 		return cause
 	}
 	if slices.ContainsFunc(p.Status.ContainerStatuses, func(s v1.ContainerStatus) bool { return s.State.Running == nil }) {
@@ -186,7 +186,7 @@ func PrintCauses(ctx context.Context, c *client.Client, pods []v1.Pod, out io.Wr
 	width, printed := terminal.Detect(out).Width, 0
 	for i := range pods {
 		p := &pods[i]
-		cause := causes.Of(p)
+		cause := causes.Find(p)
 		if cause == "" {
 			continue
 		}

@@ -385,7 +385,7 @@ func TestServerCertificateFollowsItsAddresses(t *testing.T) {
 		}
 		says := func(want string) {
 			t.Helper()
-			if c := k.Certificate(); c == nil || fmt.Sprint(of(c.Leaf).Addresses) != want {
+			if c := k.Certificate(); c == nil || fmt.Sprint(subjectOf(c.Leaf).Addresses) != want {
 				t.Errorf("%v, want %s", c, want)
 			}
 		}

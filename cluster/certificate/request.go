@@ -38,8 +38,8 @@ func (s Subject) equal(o Subject) bool {
 // server reports whether this is the subject of a server.
 func (s Subject) server() bool { return len(s.Names)+len(s.Addresses) > 0 }
 
-// of returns the subject of a certificate.
-func of(cert *x509.Certificate) Subject {
+// subjectOf returns the subject of a certificate.
+func subjectOf(cert *x509.Certificate) Subject {
 	s := Subject{User: cert.Subject.CommonName, Names: cert.DNSNames}
 	if len(cert.Subject.Organization) > 0 {
 		s.Group = cert.Subject.Organization[0]

@@ -13,7 +13,7 @@ const checkInterval = time.Hour
 // one now. chance, from 0 to 1, sets the time between 70 and 90 % of its lifetime,
 // as at the kubelet, so that the nodes of a cluster do not renew all at once.
 func due(cert *tls.Certificate, want Subject, chance float64, now time.Time) time.Duration {
-	if cert == nil || want.server() && !of(cert.Leaf).equal(want.sorted()) {
+	if cert == nil || want.server() && !subjectOf(cert.Leaf).equal(want.sorted()) {
 		return 0
 	}
 	life := cert.Leaf.NotAfter.Sub(cert.Leaf.NotBefore)

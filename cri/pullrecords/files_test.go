@@ -15,7 +15,7 @@ import (
 func released(t *testing.T, dir string, disk statefile.Disk) (*recordsHarness, string) {
 	t.Helper()
 	h := &recordsHarness{t: t, runtime: &runtime{}, dir: dir}
-	id := h.runtime.put("x", "r.test/app:1")
+	id := h.runtime.addImage("x", "r.test/app:1")
 	h.Records = Open(Config{Dir: dir, Images: h.runtime, Disk: disk})
 	return h, id
 }
@@ -85,7 +85,7 @@ func TestMovedAside(t *testing.T) {
 				if _, err := h.Begin(t.Context(), "r.test/app:1"); err != nil {
 					t.Fatal(err)
 				}
-				h.runtime.put("x", "r.test/app:1")
+				h.runtime.addImage("x", "r.test/app:1")
 			}
 			if err := os.WriteFile(h.path(dir, of), []byte(content), 0o600); err != nil {
 				t.Fatal(err)
@@ -98,7 +98,7 @@ func TestMovedAside(t *testing.T) {
 					}
 				}
 			}
-			h.Preloaded("r.test/app:1", h.runtime.put("x"))
+			h.Preloaded("r.test/app:1", h.runtime.addImage("x"))
 			h.restart()
 			h.mustBe(PolicyAllows, "r.test/app:1")
 			if files, err := filepath.Glob(filepath.Join(h.dir, "*", "*")); err != nil || len(files) > 0 {

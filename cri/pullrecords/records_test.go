@@ -29,8 +29,8 @@ type runtime struct {
 	fault error
 }
 
-// put gives an image names, in addition to those that it has, and returns its ID.
-func (r *runtime) put(content string, names ...string) string {
+// addImage gives an image names, in addition to those that it has, and returns its ID.
+func (r *runtime) addImage(content string, names ...string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	sum := sha256.Sum256([]byte(content))
@@ -104,7 +104,7 @@ func (h *recordsHarness) pull(content, name string, used Credential) string {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	id := h.runtime.put(content, name)
+	id := h.runtime.addImage(content, name)
 	p.Succeeded(h.t.Context(), id, used)
 	return id
 }
@@ -152,7 +152,7 @@ func TestPolicies(t *testing.T) {
 		// The responses with NeverVerifyPreloadedImages and with AlwaysVerify.
 		preloaded, always Answer
 	}{
-		"preloaded": {func(h *recordsHarness) { h.runtime.put("x", "r.test/app:1") }, "", nil,
+		"preloaded": {func(h *recordsHarness) { h.runtime.addImage("x", "r.test/app:1") }, "", nil,
 			PolicyAllows, MustAuthenticate},
 		"pulled with the pod's own Secret": {func(h *recordsHarness) { h.pull("x", "r.test/app:1", tenantA) }, "",
 			[]Credential{tenantB, tenantA}, RecordFound, RecordFound},
@@ -177,22 +177,22 @@ func TestPolicies(t *testing.T) {
 			MustAuthenticate},
 		"another tag": {func(h *recordsHarness) {
 			h.pull("x", "r.test/app:1", tenantA)
-			h.runtime.put("x",
+			h.runtime.addImage("x",
 				"r.test/app:2")
 		}, "r.test/app:2", []Credential{tenantA}, RecordFound, RecordFound},
 		"by digest": {func(h *recordsHarness) {
 			h.pull("x", "r.test/app:1", tenantA)
-			h.runtime.put("x",
+			h.runtime.addImage("x",
 				"r.test/app"+digest)
 		}, "r.test/app" + digest, []Credential{tenantA}, RecordFound, RecordFound},
 		"by digest, of another": {func(h *recordsHarness) {
 			h.pull("x", "r.test/app:1", tenantA)
-			h.runtime.put("x",
+			h.runtime.addImage("x",
 				"r.test/app"+digest)
 		}, "r.test/app" + digest, []Credential{tenantB}, MustAuthenticate, MustAuthenticate},
 		"a repository that nobody has asked": {func(h *recordsHarness) {
 			h.pull("x", "r.test/app:1", Credential{})
-			h.runtime.put("x", "r.test/copy:1")
+			h.runtime.addImage("x", "r.test/copy:1")
 		}, "r.test/copy:1", []Credential{tenantA}, MustAuthenticate, MustAuthenticate},
 		"a short name": {func(h *recordsHarness) { h.pull("x", "docker.io/library/app:1", tenantA) }, "app:1",
 			[]Credential{tenantA}, RecordFound, RecordFound},
@@ -231,7 +231,7 @@ func TestPolicies(t *testing.T) {
 				}
 				h.restart()
 			}
-			h.runtime.put("x", "listed.test/app:1")
+			h.runtime.addImage("x", "listed.test/app:1")
 			if got := h.check(imagepolicy.NeverVerifyAllowlisted, "listed.test/app:1"); got != PolicyAllows {
 				t.Errorf("an image of the allowlist: %s", got)
 			}
@@ -275,10 +275,11 @@ func TestImageOfAnUnfinishedPull(t *testing.T) {
 		want    Answer // after the restart
 	}{
 		"the image came":      {nil, true, MustAuthenticate},
-		"it was there before": {func(h *recordsHarness) { h.runtime.put("x", "r.test/app:1") }, true, PolicyAllows},
-		"another one came":    {func(h *recordsHarness) { h.runtime.put("old", "r.test/app:1") }, true, MustAuthenticate},
-		"the tenant has it":   {func(h *recordsHarness) { h.pull("x", "r.test/app:1", Credential{}) }, true, RecordFound},
-		"none came":           {nil, false, PolicyAllows},
+		"it was there before": {func(h *recordsHarness) { h.runtime.addImage("x", "r.test/app:1") }, true, PolicyAllows},
+		"another one came": {func(h *recordsHarness) { h.runtime.addImage("old", "r.test/app:1") }, true,
+			MustAuthenticate},
+		"the tenant has it": {func(h *recordsHarness) { h.pull("x", "r.test/app:1", Credential{}) }, true, RecordFound},
+		"none came":         {nil, false, PolicyAllows},
 		"the intent is damaged": {func(h *recordsHarness) {
 			if _, err := h.Begin(h.t.Context(), "r.test/app:1"); err != nil {
 				h.t.Fatal(err)
@@ -296,9 +297,9 @@ func TestImageOfAnUnfinishedPull(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.arrives {
-				id := h.runtime.put("x", "r.test/app:1")
+				id := h.runtime.addImage("x", "r.test/app:1")
 				h.mustBe(c.want, "r.test/app:1")
-				h.runtime.put("x", "r.test/copy:1")
+				h.runtime.addImage("x", "r.test/copy:1")
 				if got := h.check("", "r.test/copy:1"); got.Allowed() != (c.want == PolicyAllows) {
 					t.Errorf("by another name of %s: %s", id, got)
 				}
@@ -311,7 +312,7 @@ func TestImageOfAnUnfinishedPull(t *testing.T) {
 			h.runtime.fail(nil)
 			if !c.arrives {
 				h.settleAll(t.Context())
-				h.runtime.put("x", "r.test/app:1") // by the owner
+				h.runtime.addImage("x", "r.test/app:1") // by the owner
 			}
 			h.mustBe(c.want, "r.test/app:1")
 			h.restart()
@@ -337,14 +338,14 @@ func TestLostReply(t *testing.T) {
 				}
 				p.Failed(true)
 				if arrives {
-					h.runtime.put("x", "r.test/app:1")
+					h.runtime.addImage("x", "r.test/app:1")
 					h.mustBe(MustAuthenticate, "r.test/app:1", tenantA)
 				}
 				time.Sleep(settleDelay + time.Second)
 				synctest.Wait()
 				want := MustAuthenticate
 				if !arrives {
-					h.runtime.put("x", "r.test/app:1")
+					h.runtime.addImage("x", "r.test/app:1")
 					want = PolicyAllows
 				}
 				h.mustBe(want, "r.test/app:1", tenantA)
@@ -360,7 +361,7 @@ func TestLostReply(t *testing.T) {
 // it was.
 func TestFailedPull(t *testing.T) {
 	h := newRecordsHarness(t)
-	h.runtime.put("x", "r.test/app:1")
+	h.runtime.addImage("x", "r.test/app:1")
 	first, err := h.Begin(t.Context(), "r.test/app:1")
 	if err != nil {
 		t.Fatal(err)
@@ -387,7 +388,7 @@ func TestAnswerOfThePull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.runtime.put("x", "r.test/app:1")
+	h.runtime.addImage("x", "r.test/app:1")
 	p.Succeeded(t.Context(), "r.test/app@sha256:"+strings.Repeat("a", 64), tenantA)
 	h.mustBe(RecordFound, "r.test/app:1", tenantA)
 	h.mustBe(MustAuthenticate, "r.test/app:1", tenantB)
@@ -412,7 +413,7 @@ func testUnwritable(t *testing.T, dir string) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	id := h.runtime.put("x", "r.test/app:1")
+	id := h.runtime.addImage("x", "r.test/app:1")
 	h.mustBe(Failed, "r.test/app:1", tenantB)
 	p.Succeeded(t.Context(), id, tenantA)
 	h.mustBe(MustAuthenticate, "r.test/app:1", tenantB)
@@ -503,21 +504,21 @@ func TestFailureAfterTheImageCame(t *testing.T) {
 	}{
 		"a definite error": {func(h *recordsHarness, first, second *Pull) {
 			second.Failed(false)
-			h.runtime.put("x", "r.test/app:1")
+			h.runtime.addImage("x", "r.test/app:1")
 			first.Failed(false)
 		}, MustAuthenticate},
 		"an earlier definite error": {func(h *recordsHarness, first, second *Pull) {
-			h.runtime.put("x", "r.test/app:1")
+			h.runtime.addImage("x", "r.test/app:1")
 			first.Failed(false)
 			second.Failed(false)
 		}, MustAuthenticate},
 		"no answer, and it came after another": {func(h *recordsHarness, first, second *Pull) {
 			first.Failed(true)
-			second.Succeeded(h.t.Context(), h.runtime.put("y", "r.test/app:1"), tenantB)
-			h.runtime.put("x", "r.test/app:1")
+			second.Succeeded(h.t.Context(), h.runtime.addImage("y", "r.test/app:1"), tenantB)
+			h.runtime.addImage("x", "r.test/app:1")
 		}, MustAuthenticate},
 		"the owner loaded it meanwhile": {func(h *recordsHarness, first, second *Pull) {
-			h.Preloaded("r.test/app:1", h.runtime.put("x", "r.test/app:1"))
+			h.Preloaded("r.test/app:1", h.runtime.addImage("x", "r.test/app:1"))
 			first.Failed(false)
 			second.Failed(false)
 		}, PolicyAllows},
@@ -563,7 +564,7 @@ func TestLaterFailureIsSettledLater(t *testing.T) {
 			time.Sleep(settleDelay - time.Second)
 			synctest.Wait()
 		}
-		h.runtime.put("x", "r.test/app:1")
+		h.runtime.addImage("x", "r.test/app:1")
 		h.mustBe(MustAuthenticate, "r.test/app:1")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -578,11 +579,11 @@ func TestLaterFailureIsSettledLater(t *testing.T) {
 func TestRecordIsBounded(t *testing.T) {
 	h := newRecordsHarness(t)
 	long := strings.Repeat("n", 253)
-	id := h.runtime.put("x")
+	id := h.runtime.addImage("x")
 	full := newRecord(id)
 	for i := range maxNames + 1 {
 		name := fmt.Sprintf("r.test/app-%d", i)
-		h.runtime.put("x", name+":1")
+		h.runtime.addImage("x", name+":1")
 		for k := range maxSecrets + 1 {
 			if !full.grant(name, credential(fmt.Sprintf("uid-%033d", k), long+"/"+long, fmt.Sprint(k))) {
 				t.Fatal("nothing was granted")
@@ -615,7 +616,7 @@ func TestLoginsAreSalted(t *testing.T) {
 	var hashes []string
 	for _, name := range []string{"x", "y"} {
 		h.mu.Lock()
-		found, err := h.load(h.runtime.put(name))
+		found, err := h.load(h.runtime.addImage(name))
 		h.mu.Unlock()
 		if found != nil || err != nil {
 			t.Fatal(found, err)
@@ -676,7 +677,7 @@ func TestManyIntents(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i%every == 0 {
-			h.runtime.put(fmt.Sprint(i), name(i))
+			h.runtime.addImage(fmt.Sprint(i), name(i))
 		}
 	}
 	h.restart()

@@ -377,7 +377,7 @@ func TestLocalTokensAreNotSentToTheCluster(t *testing.T) {
 	if got := get(readToken); !strings.HasPrefix(got, "200 ann") {
 		t.Error(got)
 	}
-	f.put(readToken+",ann,read\nshort,eve,admin\n", 0o600)
+	f.write(readToken+",ann,read\nshort,eve,admin\n", 0o600)
 	for range 2 {
 		if got := get(readToken); !strings.HasPrefix(got, "401 tokens cannot be verified") {
 			t.Error(got)
@@ -386,7 +386,7 @@ func TestLocalTokensAreNotSentToTheCluster(t *testing.T) {
 	if asked := c.questions(); asked != "" {
 		t.Errorf("the cluster was sent %q", asked)
 	}
-	f.put(readToken+",ann,read\n", 0o600)
+	f.write(readToken+",ann,read\n", 0o600)
 	if got := get("cluster-token"); !strings.HasPrefix(got, "200 bob") {
 		t.Error(got)
 	}

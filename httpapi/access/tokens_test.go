@@ -33,7 +33,7 @@ type tokenFile struct {
 func newTokenFile(t *testing.T, text string) *tokenFile {
 	t.Helper()
 	f := &tokenFile{T: t, path: filepath.Join(t.TempDir(), "tokens")}
-	f.put(text, 0o600)
+	f.write(text, 0o600)
 	file, err := OpenTokenFile(f.path, slog.New(slog.NewTextHandler(&f.log, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func newTokenFile(t *testing.T, text string) *tokenFile {
 	return f
 }
 
-func (f *tokenFile) put(text string, mode os.FileMode) {
+func (f *tokenFile) write(text string, mode os.FileMode) {
 	f.Helper()
 	if err := os.WriteFile(f.path+".new", []byte(text), mode); err != nil {
 		f.Fatal(err)
@@ -75,7 +75,7 @@ func TestTokensGrantRoles(t *testing.T) {
 
 func TestChangedTokenFileIsReloaded(t *testing.T) {
 	f := newTokenFile(t, readToken+",ann,read\n"+adminToken+",bob,admin\n")
-	f.put(readToken+",ann,exec\n", 0o600)
+	f.write(readToken+",ann,exec\n", 0o600)
 	f.want(readToken, "ann", RoleExec.Classes())
 	f.want(adminToken, "", 0)
 }
@@ -83,8 +83,8 @@ func TestChangedTokenFileIsReloaded(t *testing.T) {
 func TestInvalidTokenFileRejectsAllTokens(t *testing.T) {
 	f := newTokenFile(t, readToken+",ann,read\n")
 	for name, damage := range map[string]func(){
-		"invalid line":       func() { f.put(readToken+",ann,read\nshort,eve,admin\n", 0o600) },
-		"readable by others": func() { f.put(readToken+",ann,read\n", 0o644) },
+		"invalid line":       func() { f.write(readToken+",ann,read\nshort,eve,admin\n", 0o600) },
+		"readable by others": func() { f.write(readToken+",ann,read\n", 0o644) },
 		"removed": func() {
 			if err := os.Remove(f.path); err != nil {
 				t.Fatal(err)
@@ -99,7 +99,7 @@ func TestInvalidTokenFileRejectsAllTokens(t *testing.T) {
 			strings.Contains(f.log.String(), readToken) {
 			t.Errorf("%s is logged %d times: %s", name, n, f.log.String())
 		}
-		f.put(readToken+",ann,read\n", 0o600)
+		f.write(readToken+",ann,read\n", 0o600)
 		f.want(readToken, "ann", RoleRead.Classes())
 	}
 }

@@ -67,7 +67,7 @@ func (s *Sources) cadvisor(ctx context.Context) *cadvisorData {
 // collect implements collectorFunc.
 func (d *cadvisorData) collect(to chan<- prometheus.Metric) {
 	d.collectMachine(to)
-	containerErrors.put(to, boolValue(d.incomplete))
+	containerErrors.send(to, boolValue(d.incomplete))
 	if d.disks == nil {
 		d.disks = &usage.Disks{}
 	}
@@ -86,17 +86,17 @@ func (d *cadvisorData) collect(to chan<- prometheus.Metric) {
 func (d *cadvisorData) collectMachine(to chan<- prometheus.Metric) {
 	m := d.machine
 	l := []string{m.ID, m.SystemUUID, m.BootID}
-	machineErrors.put(to, boolValue(d.node == nil))
-	machineCores.put(to, float64(runtime.NumCPU()), l...)
+	machineErrors.send(to, boolValue(d.node == nil))
+	machineCores.send(to, float64(runtime.NumCPU()), l...)
 	if m.PhysicalCores > 0 {
-		machinePhysicalCores.put(to, float64(m.PhysicalCores), l...)
-		machineSockets.put(to, float64(m.Sockets), l...)
+		machinePhysicalCores.send(to, float64(m.PhysicalCores), l...)
+		machineSockets.send(to, float64(m.Sockets), l...)
 	}
 	if d.node != nil && d.node.Memory != nil {
-		machineMemory.put(to, float64(d.node.Memory.Limit), l...)
-		machineSwap.put(to, float64(d.node.SwapTotal), l...)
+		machineMemory.send(to, float64(d.node.Memory.Limit), l...)
+		machineSwap.send(to, float64(d.node.SwapTotal), l...)
 	}
-	versionInfo.put(to, 1, m.Kernel, m.OS, "", "", "")
+	versionInfo.send(to, 1, m.Kernel, m.OS, "", "", "")
 }
 
 // collectNode sends the series of the root of all cgroups and of the cgroup of all pods.
@@ -108,7 +108,7 @@ func (d *cadvisorData) collectNode(to chan<- prometheus.Metric) {
 		cStart.since(to, n.BootedAt, root[:]...)
 		cSeen.since(to, n.At, root[:]...)
 		if n.Memory != nil {
-			cMemoryLimit.put(to, float64(n.Memory.Limit), root[:]...)
+			cMemoryLimit.send(to, float64(n.Memory.Limit), root[:]...)
 		}
 	}
 	seen := map[string]bool{}

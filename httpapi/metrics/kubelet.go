@@ -70,44 +70,44 @@ var (
 
 // kubelet collects the metrics of the daemon and its pods, all from memory.
 func (s *Sources) kubelet(to chan<- prometheus.Metric) {
-	nodeName.put(to, 1, s.NodeName)
-	buildInfo.put(to, 1, s.Version)
+	nodeName.send(to, 1, s.NodeName)
+	buildInfo.send(to, 1, s.Version)
 	pods := s.Pods()
 	s.runtime(to, pods)
 	s.workers(to)
 	s.statuses(to, pods)
 	if s.RolledBack != nil {
-		rolledBackPods.put(to, float64(s.RolledBack()))
+		rolledBackPods.send(to, float64(s.RolledBack()))
 	}
 	if s.Unwritten != nil {
-		unwrittenFiles.put(to, float64(s.Unwritten()))
+		unwrittenFiles.send(to, float64(s.Unwritten()))
 	}
 	if s.MemoryQoS != nil {
 		guaranteed, burstable := s.MemoryQoS()
-		memoryQoSMin.put(to, float64(guaranteed))
-		memoryQoSLow.put(to, float64(burstable))
+		memoryQoSMin.send(to, float64(guaranteed))
+		memoryQoSLow.send(to, float64(burstable))
 	}
 	if s.ClaimsInUse != nil {
 		drivers, all := s.ClaimsInUse()
 		for name, count := range drivers {
-			claimsInUse.put(to, float64(count), name)
+			claimsInUse.send(to, float64(count), name)
 		}
-		claimsInUse.put(to, float64(all), "<any>")
+		claimsInUse.send(to, float64(all), "<any>")
 	}
 	if s.PodDNSReady != nil {
-		podDNSReady.put(to, boolValue(s.PodDNSReady()))
+		podDNSReady.send(to, boolValue(s.PodDNSReady()))
 	}
 	for _, m := range s.Manifests() {
-		manifestFaults.put(to, float64(m.Faults), m.Source)
-		manifestWarnings.put(to, float64(m.Warnings), m.Source)
-		manifestFiles.put(to, float64(m.Files), m.Source)
-		manifestSourceReady.put(to, boolValue(m.Ready), m.Source)
-		manifestIncomplete.put(to, float64(m.Incomplete), m.Source)
+		manifestFaults.send(to, float64(m.Faults), m.Source)
+		manifestWarnings.send(to, float64(m.Warnings), m.Source)
+		manifestFiles.send(to, float64(m.Files), m.Source)
+		manifestSourceReady.send(to, boolValue(m.Ready), m.Source)
+		manifestIncomplete.send(to, float64(m.Incomplete), m.Source)
 		if !m.LastRead.IsZero() {
-			manifestLastRead.put(to, unixSeconds(m.LastRead), m.Source)
+			manifestLastRead.send(to, unixSeconds(m.LastRead), m.Source)
 		}
 		if !m.LastGood.IsZero() {
-			manifestLastGood.put(to, unixSeconds(m.LastGood), m.Source)
+			manifestLastGood.send(to, unixSeconds(m.LastGood), m.Source)
 		}
 	}
 	s.claims(to)
@@ -116,19 +116,19 @@ func (s *Sources) kubelet(to chan<- prometheus.Metric) {
 // claims collects the usage of claims. What could not be counted in full is left out.
 func (s *Sources) claims(to chan<- prometheus.Metric) {
 	for _, c := range s.Claims() {
-		volumeCapacity.put(to, float64(c.Capacity), c.Namespace, c.Name)
+		volumeCapacity.send(to, float64(c.Capacity), c.Namespace, c.Name)
 		if c.Condition != nil {
-			volumeAbnormal.put(to, boolValue(c.Condition.Abnormal), c.Namespace, c.Name)
+			volumeAbnormal.send(to, boolValue(c.Condition.Abnormal), c.Namespace, c.Name)
 		}
 		if c.Block {
 			continue // only its size is known
 		}
-		volumeAvailable.put(to, float64(c.Available), c.Namespace, c.Name)
-		volumeInodes.put(to, float64(c.Inodes), c.Namespace, c.Name)
-		volumeInodesFree.put(to, float64(c.InodesFree), c.Namespace, c.Name)
+		volumeAvailable.send(to, float64(c.Available), c.Namespace, c.Name)
+		volumeInodes.send(to, float64(c.Inodes), c.Namespace, c.Name)
+		volumeInodesFree.send(to, float64(c.InodesFree), c.Namespace, c.Name)
 		if !c.Incomplete {
-			volumeUsed.put(to, float64(c.Used), c.Namespace, c.Name)
-			volumeInodesUsed.put(to, float64(c.InodesUsed), c.Namespace, c.Name)
+			volumeUsed.send(to, float64(c.Used), c.Namespace, c.Name)
+			volumeInodesUsed.send(to, float64(c.InodesUsed), c.Namespace, c.Name)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (s *Sources) claims(to chan<- prometheus.Metric) {
 // runtime collects the last observed state of the runtime.
 func (s *Sources) runtime(to chan<- prometheus.Metric, pods []PodState) {
 	if at := s.LastRelist(); !at.IsZero() {
-		lastSeen.put(to, unixSeconds(at))
+		lastSeen.send(to, unixSeconds(at))
 	}
 	sandboxes, containers := 0, ContainerStates{}
 	for i := range pods {
@@ -149,17 +149,17 @@ func (s *Sources) runtime(to chan<- prometheus.Metric, pods []PodState) {
 		containers.Exited += c.Exited
 		containers.Unknown += c.Unknown
 	}
-	runningPods.put(to, float64(sandboxes))
-	runningContainers.put(to, float64(containers.Created), "created")
-	runningContainers.put(to, float64(containers.Running), "running")
-	runningContainers.put(to, float64(containers.Exited), "exited")
-	runningContainers.put(to, float64(containers.Unknown), "unknown")
+	runningPods.send(to, float64(sandboxes))
+	runningContainers.send(to, float64(containers.Created), "created")
+	runningContainers.send(to, float64(containers.Running), "running")
+	runningContainers.send(to, float64(containers.Exited), "exited")
+	runningContainers.send(to, float64(containers.Unknown), "unknown")
 }
 
 func (s *Sources) workers(to chan<- prometheus.Metric) {
 	desired, active := map[string]int{}, map[string]int{}
 	for _, w := range s.Workers() {
-		workingPods.put(to, float64(w.Count), w.Config, w.Lifecycle, w.Static)
+		workingPods.send(to, float64(w.Count), w.Config, w.Lifecycle, w.Static)
 		if w.Config == "desired" {
 			desired[w.Static] += w.Count
 			if w.Lifecycle == "sync" {
@@ -168,8 +168,8 @@ func (s *Sources) workers(to chan<- prometheus.Metric) {
 		}
 	}
 	for _, static := range []string{"", "true"} {
-		desiredPods.put(to, float64(desired[static]), static)
-		activePods.put(to, float64(active[static]), static)
+		desiredPods.send(to, float64(desired[static]), static)
+		activePods.send(to, float64(active[static]), static)
 	}
 }
 
@@ -187,9 +187,9 @@ func (s *Sources) statuses(to chan<- prometheus.Metric, pods []PodState) {
 		}
 	}
 	for _, phase := range []v1.PodPhase{v1.PodPending, v1.PodRunning, v1.PodSucceeded, v1.PodFailed, v1.PodUnknown} {
-		podPhases.put(to, float64(phases[phase]), string(phase))
+		podPhases.send(to, float64(phases[phase]), string(phase))
 	}
-	podsReady.put(to, float64(ready))
+	podsReady.send(to, float64(ready))
 	// Of two revisions of a pod one counts: a series must be unique.
 	newest := make(map[types.NamespacedName]types.UID, len(pods))
 	for i := range pods {
@@ -205,7 +205,7 @@ func (s *Sources) statuses(to chan<- prometheus.Metric, pods []PodState) {
 	for name, uid := range newest {
 		for _, list := range [][]v1.ContainerStatus{all[uid].InitContainerStatuses, all[uid].ContainerStatuses} {
 			for i := range list {
-				restarts.put(to, float64(list[i].RestartCount), name.Namespace, name.Name, list[i].Name)
+				restarts.send(to, float64(list[i].RestartCount), name.Namespace, name.Name, list[i].Name)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ func (s *Sources) probes(to chan<- prometheus.Metric) {
 		uid := string(c.UID)
 		for result, n := range map[string]uint64{"successful": c.Succeeded, "failed": c.Failed, "unknown": c.Unknown} {
 			if n > 0 || result == "successful" {
-				probeTotal.put(to, float64(n), c.Type, result, c.Container, c.Pod, c.Namespace, uid)
+				probeTotal.send(to, float64(n), c.Type, result, c.Container, c.Pod, c.Namespace, uid)
 			}
 		}
 		to <- prometheus.MustNewConstHistogram(probeTime, c.Succeeded+c.Failed, c.Took.Seconds(), c.Buckets, c.Type,

@@ -50,21 +50,21 @@ func (s *Sources) resource(ctx context.Context) collectorFunc {
 				for i := range pod.Containers {
 					c := &pod.Containers[i]
 					putResource(to, &c.Usage, containerCPU, containerMemory, containerSwap, c.Name, pod.Namespace, pod.Name)
-					containerStart.put(to, unixSeconds(c.CreatedAt), c.Name, pod.Namespace, pod.Name)
+					containerStart.send(to, unixSeconds(c.CreatedAt), c.Name, pod.Namespace, pod.Name)
 				}
 			}
 		}
-		scrapeError.put(to, boolValue(failed))
+		scrapeError.send(to, boolValue(failed))
 	}
 }
 
 func putResource(to chan<- prometheus.Metric, u *usage.Usage, cpu, memory, swap series, labels ...string) {
 	if u.CPU != nil {
-		cpu.at(to, u.At, u.CPU.Total.Seconds(), labels...)
+		cpu.sendAt(to, u.At, u.CPU.Total.Seconds(), labels...)
 	}
 	if u.Memory != nil {
-		memory.at(to, u.At, float64(u.WorkingSet()), labels...)
-		swap.at(to, u.At, float64(u.Memory.Swap), labels...)
+		memory.sendAt(to, u.At, float64(u.WorkingSet()), labels...)
+		swap.sendAt(to, u.At, float64(u.Memory.Swap), labels...)
 	}
 }
 

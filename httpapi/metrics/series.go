@@ -20,21 +20,21 @@ func counter(name, help string, labels ...string) series {
 	return series{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue}
 }
 
-// put sends a value. Labels that are not UTF-8, such as an interface name that a container
+// send sends a value. Labels that are not UTF-8, such as an interface name that a container
 // chose, make an invalid metric, which the scrape reports and leaves out.
-func (s series) put(to chan<- prometheus.Metric, value float64, labels ...string) {
+func (s series) send(to chan<- prometheus.Metric, value float64, labels ...string) {
 	to <- s.metric(value, labels)
 }
 
-// at sends a value with the time of its measurement.
-func (s series) at(to chan<- prometheus.Metric, at time.Time, value float64, labels ...string) {
-	to <- prometheus.NewMetricWithTimestamp(at, s.metric(value, labels))
+// sendAt sends a value with the time of its measurement.
+func (s series) sendAt(to chan<- prometheus.Metric, sendAt time.Time, value float64, labels ...string) {
+	to <- prometheus.NewMetricWithTimestamp(sendAt, s.metric(value, labels))
 }
 
 // since sends a time in seconds since the Unix epoch, nothing for an unknown time.
 func (s series) since(to chan<- prometheus.Metric, at time.Time, labels ...string) {
 	if !at.IsZero() {
-		s.put(to, unixSeconds(at), labels...)
+		s.send(to, unixSeconds(at), labels...)
 	}
 }
 

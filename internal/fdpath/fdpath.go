@@ -19,10 +19,10 @@ func Open(dir int, name string) (int, error) {
 
 // Chmod changes the mode of the file of an O_PATH descriptor. fchmod(2) does not accept these; the path in /proc leads
 // to the same file.
-func Chmod(fd int, mode uint32) error { return unix.Chmod(Of(fd), mode) }
+func Chmod(fd int, mode uint32) error { return unix.Chmod(Path(fd), mode) }
 
-// Of returns a path to the file of a descriptor of this process.
-func Of(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
+// Path returns a path to the file of a descriptor of this process.
+func Path(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
 // Mount returns the ID of the mount of a descriptor's file. The device number does not do: a bind mount of the same
 // file system has the same one.

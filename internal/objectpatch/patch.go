@@ -277,7 +277,7 @@ func strategicList(old, patch []any, f field) (any, error) {
 
 // ordered puts the items that an order lists into this order; the other ones stay where they are.
 func ordered(list, order []any, mergeKey string) []any {
-	of := func(v any) any {
+	itemID := func(v any) any {
 		if mergeKey != "" {
 			v = keyOf(v, mergeKey)
 		}
@@ -285,7 +285,7 @@ func ordered(list, order []any, mergeKey string) []any {
 	}
 	places := map[any]int{}
 	for i, o := range order {
-		id := of(o)
+		id := itemID(o)
 		if _, known := places[id]; !known && id != nil {
 			places[id] = i
 		}
@@ -293,11 +293,11 @@ func ordered(list, order []any, mergeKey string) []any {
 	var listed []any
 	var at []int // where the listed items are
 	for i, v := range list {
-		if _, ok := places[of(v)]; ok {
+		if _, ok := places[itemID(v)]; ok {
 			listed, at = append(listed, v), append(at, i)
 		}
 	}
-	slices.SortStableFunc(listed, func(a, b any) int { return places[of(a)] - places[of(b)] })
+	slices.SortStableFunc(listed, func(a, b any) int { return places[itemID(a)] - places[itemID(b)] })
 	sorted := slices.Clone(list)
 	for i, v := range listed {
 		sorted[at[i]] = v

@@ -20,21 +20,21 @@ func EphemeralStorageLimit(pod *v1.Pod) int64 {
 // containers: that of the regular containers with the sidecars, or that of any init container with the
 // sidecars before it if that is more.
 func EphemeralStorage(pod *v1.Pod, list func(*v1.ResourceRequirements) v1.ResourceList) int64 {
-	of := func(c *v1.Container) int64 {
+	amountOf := func(c *v1.Container) int64 {
 		amounts := list(&c.Resources)
 		return amounts.StorageEphemeral().Value()
 	}
 	var sidecars, peak, regular int64
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		own := of(c)
+		own := amountOf(c)
 		peak = max(peak, sidecars+own)
 		if IsSidecar(c) {
 			sidecars += own
 		}
 	}
 	for i := range pod.Spec.Containers {
-		regular += of(&pod.Spec.Containers[i])
+		regular += amountOf(&pod.Spec.Containers[i])
 	}
 	return max(peak, sidecars+regular)
 }

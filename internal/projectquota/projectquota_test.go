@@ -80,11 +80,11 @@ func TestWithoutQuotas(t *testing.T) {
 		t.Errorf("/proc: %v", err)
 	}
 	for _, path := range []string{dir, "/proc", "/dev"} {
-		if q, err := Of(path); err != nil || IsOwn(q.ID) {
+		if q, err := Get(path); err != nil || IsOwn(q.ID) {
 			t.Errorf("%s: %+v, %v", path, q, err)
 		}
 	}
-	if _, err := Of(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Get(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing directory: %v", err)
 	}
 }

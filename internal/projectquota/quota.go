@@ -68,12 +68,12 @@ func stateOf(fd int) (uint16, error) {
 	return s.flags, nil
 }
 
-// Of is the function Of.
-func (*Kernel) Of(dir string) (Quota, error) { return Of(dir) }
+// Get is the function Get.
+func (*Kernel) Get(dir string) (Quota, error) { return Get(dir) }
 
-// Of returns the quota of a directory. Of an ID that is not of this package's range only that is
+// Get returns the quota of a directory. Of an ID that is not of this package's range only that is
 // set. A file system without project IDs is no error.
-func Of(dir string) (Quota, error) {
+func Get(dir string) (Quota, error) {
 	fd, err := open(dir)
 	if err != nil {
 		return Quota{}, err

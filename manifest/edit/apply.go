@@ -39,7 +39,7 @@ func (d *Directory) Apply(unit string, data []byte, docs []Document) ([]Change, 
 	}
 	var changes []Change
 	for _, doc := range docs {
-		change, err := d.Put(doc, name)
+		change, err := d.Write(doc, name)
 		if err != nil {
 			return nil, err
 		}

@@ -34,8 +34,8 @@ func (e keptError) Is(target error) bool { return target == ErrKept }
 
 func (e keptError) Unwrap() error { return e.error }
 
-// keep renames a temporary file, which the next change would remove, and returns its path.
-func keep(tmp string) string {
+// keepText renames a temporary file, which the next change would remove, and returns its path.
+func keepText(tmp string) string {
 	saved := tmp + ".saved"
 	if err := os.Rename(tmp, saved); err != nil {
 		return tmp
@@ -291,7 +291,7 @@ func swapBack(c FileChange, tmp string, swap func() error) error {
 	for n := range maxSwaps {
 		back, readErr := readIfThere(tmp)
 		if err := swap(); err != nil {
-			return keptError{fmt.Errorf("%s %w, and its content is now in %s: %w", c.Path, ErrChanged, keep(tmp), err)}
+			return keptError{fmt.Errorf("%s %w, and its content is now in %s: %w", c.Path, ErrChanged, keepText(tmp), err)}
 		}
 		taken, err := readIfThere(tmp)
 		switch {
@@ -299,11 +299,11 @@ func swapBack(c FileChange, tmp string, swap func() error) error {
 		case n == 0:
 			return errors.Join(fmt.Errorf("%s %w; nothing was written, try again", c.Path, ErrChanged), os.Remove(tmp))
 		default:
-			return keptError{fmt.Errorf("%s %w twice; an earlier change is saved in %s", c.Path, ErrChanged, keep(tmp))}
+			return keptError{fmt.Errorf("%s %w twice; an earlier change is saved in %s", c.Path, ErrChanged, keepText(tmp))}
 		}
 		put, known = back, readErr == nil
 	}
-	return keptError{fmt.Errorf("%s %w again and again; a change of it is saved in %s", c.Path, ErrChanged, keep(tmp))}
+	return keptError{fmt.Errorf("%s %w again and again; a change of it is saved in %s", c.Path, ErrChanged, keepText(tmp))}
 }
 
 // remove removes a file if its content is what was read.
@@ -322,7 +322,7 @@ func remove(c FileChange, tmp string) error {
 		}
 	}
 	if err != nil {
-		return keptError{fmt.Errorf("%s %w, and its content is now in %s: %w", c.Path, ErrChanged, keep(tmp), err)}
+		return keptError{fmt.Errorf("%s %w, and its content is now in %s: %w", c.Path, ErrChanged, keepText(tmp), err)}
 	}
 	return fmt.Errorf("%s %w; it was not removed, try again", c.Path, ErrChanged)
 }

@@ -52,7 +52,7 @@ func increment(t *testing.T, path, name string) (conflicts int) {
 			return
 		}
 		docs, _ := Documents("-", []byte(counter(name, countOf(t, d, name)+1)))
-		if _, err := d.Put(docs[0], ""); err != nil {
+		if _, err := d.Write(docs[0], ""); err != nil {
 			t.Error(err)
 			return
 		}
@@ -128,8 +128,8 @@ func TestEditorLosesNothing(t *testing.T) {
 }
 
 func TestConflictsAreReported(t *testing.T) {
-	put := func(d *Directory) error {
-		_, err := d.Put(documents(t, pod("web", "a:2"))[0], "web.yaml")
+	change := func(d *Directory) error {
+		_, err := d.Write(documents(t, pod("web", "a:2"))[0], "web.yaml")
 		return errors.Join(err, d.Commit(t.Context()))
 	}
 	for name, c := range map[string]struct {
@@ -148,7 +148,7 @@ func TestConflictsAreReported(t *testing.T) {
 		if err := c.change(path); err != nil {
 			t.Fatal(err)
 		}
-		if err := put(d); !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), path) {
+		if err := change(d); !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got, _ := os.ReadFile(path); string(got) != c.want {
@@ -228,19 +228,19 @@ func TestNewestContentOfAnEditorStays(t *testing.T) {
 		dir := t.TempDir()
 		c := FileChange{Path: filepath.Join(dir, "a.yaml"), Before: []byte("read"), After: []byte("ours")}
 		tmp := filepath.Join(dir, ".a.yaml.podstead.tmp")
-		put := func(path, content string) {
+		write := func(path, content string) {
 			if err := errors.Join(os.WriteFile(path+".swap", []byte(content), 0o600),
 				os.Rename(path+".swap", path)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		put(c.Path, "ours")
-		put(tmp, "editor 0")
+		write(c.Path, "ours")
+		write(tmp, "editor 0")
 		n := 0
 		err := swapBack(c, tmp, func() error {
 			if n < writes {
 				n++
-				put(c.Path, fmt.Sprint("editor ", n))
+				write(c.Path, fmt.Sprint("editor ", n))
 			}
 			return unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, c.Path, unix.RENAME_EXCHANGE)
 		})
@@ -306,7 +306,7 @@ func TestModeOfAFileWithASecret(t *testing.T) {
 				t.Fatal(faults)
 			}
 			for _, doc := range docs {
-				if _, err := d.Put(doc, "m.yaml"); err != nil {
+				if _, err := d.Write(doc, "m.yaml"); err != nil {
 					t.Fatal(err)
 				}
 			}

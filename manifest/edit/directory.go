@@ -169,10 +169,10 @@ func (c *Change) Verb() string {
 	return "configured"
 }
 
-// Put writes a document over the one of its object, or adds it to the file of that name: name is
+// Write writes a document over the one of its object, or adds it to the file of that name: name is
 // the base name of a file in the directory, which need not exist, and is used only for an object
 // that no manifest declares. Nothing is on the disk before Commit.
-func (d *Directory) Put(doc Document, name string) (Change, error) {
+func (d *Directory) Write(doc Document, name string) (Change, error) {
 	found, err := d.Find(doc.Ref)
 	if errors.Is(err, ErrNotFound) {
 		return d.add(doc, name)
@@ -259,7 +259,7 @@ func (d *Directory) Merge(doc Document) (Change, error) {
 			doc.Text = merged
 		}
 	}
-	return d.Put(doc, "")
+	return d.Write(doc, "")
 }
 
 // ItemError returns why a document cannot be changed or shown as that of one object: the object is

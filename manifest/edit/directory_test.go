@@ -94,7 +94,7 @@ func TestPutKeepsOtherDocumentsAndComments(t *testing.T) {
 		dir := in(t, map[string]string{"x.yaml": c.before})
 		d := read(t, dir)
 		for _, doc := range documents(t, c.put) {
-			if _, err := d.Put(doc, "new.yaml"); err != nil {
+			if _, err := d.Write(doc, "new.yaml"); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
@@ -117,20 +117,20 @@ func TestNewObjectsGetAFile(t *testing.T) {
 	dir := in(t, map[string]string{"old.yaml": "# a comment"})
 	d := read(t, dir)
 	for _, doc := range documents(t, "# The server\n"+pod("web", "a:1")+"---\nkind: Secret\nmetadata: {name: s}\n") {
-		if _, err := d.Put(doc, "hello.yaml"); err != nil {
+		if _, err := d.Write(doc, "hello.yaml"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, doc := range documents(t, "kind: ConfigMap\nmetadata: {name: c}\n") {
-		if _, err := d.Put(doc, "old.yaml"); err != nil {
+		if _, err := d.Write(doc, "old.yaml"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, doc := range documents(t, "kind: ConfigMap\nmetadata: {name: d}\n") {
-		if _, err := d.Put(doc, "d.json"); err != nil {
+		if _, err := d.Write(doc, "d.json"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Put(doc, "d.txt"); err != nil {
+		if _, err := d.Write(doc, "d.txt"); err != nil {
 			t.Errorf("an object that has a file needs no name: %v", err)
 		}
 	}
@@ -207,7 +207,7 @@ func TestRefusals(t *testing.T) {
 			}
 		}
 		d := read(t, dir)
-		_, put := d.Put(documents(t, pod("web", "new"))[0], "web.yaml")
+		_, put := d.Write(documents(t, pod("web", "new"))[0], "web.yaml")
 		_, removed := d.Remove(web)
 		for what, err := range map[string]error{"put": put, "remove": removed} {
 			for _, w := range c.words {
@@ -226,7 +226,7 @@ func TestASingleManifestIsEdited(t *testing.T) {
 	dir := in(t, map[string]string{"all.yaml": pod("web", "a:1")})
 	path := filepath.Join(dir, "all.yaml")
 	d := read(t, path)
-	if _, err := d.Put(documents(t, "kind: ConfigMap\nmetadata: {name: c}\n")[0], "other.yaml"); err != nil {
+	if _, err := d.Write(documents(t, "kind: ConfigMap\nmetadata: {name: c}\n")[0], "other.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Commit(t.Context()); err != nil {
@@ -251,7 +251,7 @@ func TestOwnerIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := read(t, dir)
-	if _, err := d.Put(documents(t, pod("web", "a:2"))[0], ""); err != nil {
+	if _, err := d.Write(documents(t, pod("web", "a:2"))[0], ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Commit(t.Context()); err != nil {

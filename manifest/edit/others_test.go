@@ -72,7 +72,7 @@ func TestOtherDocumentsKeepTheirBytes(t *testing.T) {
 			}
 			_, err = d.Remove(ref)
 		case 1:
-			_, err = d.Put(docs[0], "m.yaml")
+			_, err = d.Write(docs[0], "m.yaml")
 		default:
 			if edited == fmt.Sprint("c", count) {
 				continue

@@ -92,22 +92,22 @@ func requestsOf(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests 
 // containersTotal returns the maximum that the containers of a pod need at the
 // same time. Init containers run one after the other, next to the sidecars
 // started before them; regular containers run together, next to all sidecars.
-func containersTotal(spec *v1.PodSpec, of func(*v1.ResourceRequirements) v1.ResourceList) v1.ResourceList {
+func containersTotal(spec *v1.PodSpec, amountsOf func(*v1.ResourceRequirements) v1.ResourceList) v1.ResourceList {
 	running, peak := v1.ResourceList{}, v1.ResourceList{}
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
 		if podinfo.IsSidecar(c) {
-			addResources(running, of(&c.Resources))
+			addResources(running, amountsOf(&c.Resources))
 			setMax(peak, running)
 			continue
 		}
 		step := v1.ResourceList{}
-		addResources(step, of(&c.Resources))
+		addResources(step, amountsOf(&c.Resources))
 		addResources(step, running)
 		setMax(peak, step)
 	}
 	for i := range spec.Containers {
-		addResources(running, of(&spec.Containers[i].Resources))
+		addResources(running, amountsOf(&spec.Containers[i].Resources))
 	}
 	setMax(peak, running)
 	return peak

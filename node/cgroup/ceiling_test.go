@@ -45,7 +45,7 @@ func TestCeiling(t *testing.T) {
 				if err := os.MkdirAll(dir, 0o700); err != nil {
 					t.Fatal(err)
 				}
-				put(t, dir, map[string]string{file: limit + "\n"})
+				writeFiles(t, dir, map[string]string{file: limit + "\n"})
 			}
 			got, limit := m.h.ceiling(c.root)
 			want := MemoryCgroup{}

@@ -174,7 +174,7 @@ func destroyEndsWhatIsLeft(t *testing.T, m *machine) {
 		o.kill = func(pid int) error {
 			killed = append(killed, pid)
 			if len(killed) == 3 { // the process ends after three signals
-				put(t, dir, map[string]string{"cgroup.procs": ""})
+				writeFiles(t, dir, map[string]string{"cgroup.procs": ""})
 			}
 			return nil
 		}
@@ -188,7 +188,7 @@ func destroyEndsWhatIsLeft(t *testing.T, m *machine) {
 	}
 	// Neither a process of another PID namespace nor this process is
 	// killed.
-	put(t, dir, map[string]string{"cgroup.procs": "0\n1\n4194300\n"})
+	writeFiles(t, dir, map[string]string{"cgroup.procs": "0\n1\n4194300\n"})
 	if err := c.Destroy(t.Context(), "a", ""); err != nil || !slices.Equal(killed, []int{4194300, 4194300, 4194300}) {
 		t.Errorf("killed %v, %v", killed, err)
 	}
@@ -200,7 +200,7 @@ func destroyEndsWhatIsLeft(t *testing.T, m *machine) {
 		t.Fatal(err)
 	}
 	dir = m.h.directory(controllerPids, "/podstead/besteffort/poda")
-	put(t, dir, map[string]string{"cgroup.procs": "4194300"})
+	writeFiles(t, dir, map[string]string{"cgroup.procs": "4194300"})
 	c.kill = func(pid int) error { killed = append(killed, pid); return nil }
 	if err := c.Destroy(t.Context(), "a", ""); err == nil || len(killed) != killPasses {
 		t.Errorf("a process that does not end: killed %d times, %v", len(killed), err)

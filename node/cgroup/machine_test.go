@@ -39,7 +39,7 @@ type machine struct {
 	h    *hierarchies
 }
 
-func put(t *testing.T, dir string, files map[string]string) {
+func writeFiles(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -56,8 +56,9 @@ func newMachine(t *testing.T, v2 bool, controllers ...string) *machine {
 	m.h = &hierarchies{byController: map[string]string{}, mkdir: m.mkdir, rmdir: m.rmdir}
 	if v2 {
 		m.h.unified, m.h.all = m.root, []string{m.root}
-		put(t, m.root, map[string]string{"cgroup.controllers": strings.Join(controllers, " "), "cgroup.subtree_control": "",
-			"cgroup.procs": "1"})
+		writeFiles(t, m.root, map[string]string{"cgroup.controllers": strings.Join(controllers, " "),
+			"cgroup.subtree_control": "",
+			"cgroup.procs":           "1"})
 		return m
 	}
 	for _, c := range append(slices.Clone(controllers), "freezer", "unified") {
@@ -77,11 +78,11 @@ func (m *machine) mkdir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	put(m.t, dir, map[string]string{"cgroup.procs": ""})
+	writeFiles(m.t, dir, map[string]string{"cgroup.procs": ""})
 	if !m.h.v2() {
 		for c, root := range m.h.byController {
 			if strings.HasPrefix(dir, root+"/") {
-				put(m.t, dir, filesV1[c])
+				writeFiles(m.t, dir, filesV1[c])
 			}
 		}
 		return nil
@@ -93,10 +94,10 @@ func (m *machine) mkdir(dir string) error {
 	for _, c := range limitingControllers {
 		if strings.Contains(through, c) {
 			has = append(has, c)
-			put(m.t, dir, filesV2[c])
+			writeFiles(m.t, dir, filesV2[c])
 		}
 	}
-	put(m.t, dir, map[string]string{"cgroup.controllers": strings.Join(has, " "), "cgroup.subtree_control": ""})
+	writeFiles(m.t, dir, map[string]string{"cgroup.controllers": strings.Join(has, " "), "cgroup.subtree_control": ""})
 	return nil
 }
 

@@ -40,7 +40,7 @@ func TestOwnMemoryLimit(t *testing.T) {
 				if err := os.MkdirAll(dir, 0o700); err != nil {
 					t.Fatal(err)
 				}
-				put(t, dir, map[string]string{file: limit + "\n"})
+				writeFiles(t, dir, map[string]string{file: limit + "\n"})
 			}
 			if got := m.h.ownMemoryLimit(c.own); got != c.want {
 				t.Errorf("limit %d, want %d", got, c.want)

@@ -40,7 +40,7 @@ func TestEnforceReserved(t *testing.T) {
 			}
 		}
 		usage, stat := usageFiles[v2].usage, m.h.directory(controllerMemory, "/sys")
-		put(t, stat, map[string]string{usage: "2147483648"})
+		writeFiles(t, stat, map[string]string{usage: "2147483648"})
 		synctest.Test(t, func(t *testing.T) {
 			go func() { _ = c.EnforceReserved(t.Context(), list) }()
 			synctest.Wait()
@@ -50,8 +50,8 @@ func TestEnforceReserved(t *testing.T) {
 			must(controllerCPU, "/cpu", weight, values["/cpu"])
 			must(controllerMemory, "/cpu", memory, none)
 			must(controllerPids, "/cpu", "pids.max", "max")
-			put(t, stat, map[string]string{usage: "1048576"})
-			put(t, m.h.directory(controllerPids, "/sys"), map[string]string{"pids.max": "max"})
+			writeFiles(t, stat, map[string]string{usage: "1048576"})
+			writeFiles(t, m.h.directory(controllerPids, "/sys"), map[string]string{"pids.max": "max"})
 			time.Sleep(reservedInterval + time.Second)
 			must(controllerMemory, "/sys", memory, "1073741824")
 			must(controllerPids, "/sys", "pids.max", "100")

@@ -53,7 +53,7 @@ func (m *Manager) hints(available, reusable Set, n int) []topology.Hint {
 	for _, cpu := range t {
 		nodes |= topology.NewMask(cpu.Node)
 	}
-	in := func(set Set, mask topology.Mask) int { return len(t.of(set, mask)) }
+	in := func(set Set, mask topology.Mask) int { return len(t.inNodes(set, mask)) }
 	all := available.Union(reusable)
 	hints := topology.HintsFor(nodes, func(mask topology.Mask) bool {
 		return in(all, mask) >= n && in(reusable, mask) == len(reusable)
@@ -73,12 +73,12 @@ func (m *Manager) preferSockets(hints []topology.Hint, nodes topology.Mask, n in
 	}
 	least := nodes.Count()
 	for mask := range nodes.Subsets() {
-		if len(t.of(m.all, mask)) >= n {
+		if len(t.inNodes(m.all, mask)) >= n {
 			least = min(least, mask.Count())
 		}
 	}
 	for i := range hints {
-		sockets := len(t.groups(t.of(m.all, hints[i].Mask), bySocket))
+		sockets := len(t.groups(t.inNodes(m.all, hints[i].Mask), bySocket))
 		hints[i].Preferred = hints[i].Preferred || sockets == (least+perSocket-1)/perSocket
 	}
 }
@@ -88,9 +88,9 @@ func (m *Manager) preferSockets(hints []topology.Hint, nodes topology.Mask, n in
 func (m *Manager) near(set Set, mask topology.Mask) Set {
 	t := m.cfg.Topology
 	if !m.cfg.Options.AlignBySocket {
-		return t.of(set, mask)
+		return t.inNodes(set, mask)
 	}
-	sockets := t.groups(t.of(m.all, mask), bySocket)
+	sockets := t.groups(t.inNodes(m.all, mask), bySocket)
 	var near Set
 	for _, cpu := range set {
 		if len(sockets[t[cpu].Socket]) > 0 {
@@ -100,8 +100,8 @@ func (m *Manager) near(set Set, mask topology.Mask) Set {
 	return near
 }
 
-// of returns the CPUs of a set that are in some NUMA nodes.
-func (t Topology) of(set Set, mask topology.Mask) (in Set) {
+// inNodes returns the CPUs of a set that are in some NUMA nodes.
+func (t Topology) inNodes(set Set, mask topology.Mask) (in Set) {
 	for _, cpu := range set {
 		if mask.Has(t[cpu].Node) {
 			in = append(in, cpu)

@@ -131,7 +131,7 @@ func (m *Manager) Assign(pod *v1.Pod, c *v1.Container, affinity topology.Mask) e
 	if _, ok := had[c.Name]; ok || n == 0 {
 		return nil
 	}
-	taken, err := m.take(m.free().Union(m.reusable(pod, c)), c.Name, n, affinity)
+	taken, err := m.choose(m.free().Union(m.reusable(pod, c)), c.Name, n, affinity)
 	if err != nil {
 		return err
 	}
@@ -170,8 +170,8 @@ func (m *Manager) Commit(pod *v1.Pod) {
 		m.shared().String())
 }
 
-// take chooses CPUs for one container.
-func (m *Manager) take(free Set, container string, n int, affinity topology.Mask) (Set, error) {
+// choose chooses CPUs for one container.
+func (m *Manager) choose(free Set, container string, n int, affinity topology.Mask) (Set, error) {
 	if usable := len(m.all.Minus(m.cfg.Reserved)); n > usable {
 		return nil, &Shortage{ReasonUnavailable,
 			fmt.Sprintf("container %s requests %d exclusive CPUs, and this node has %d that are not reserved; request fewer",
@@ -186,8 +186,8 @@ func (m *Manager) take(free Set, container string, n int, affinity topology.Mask
 	}
 	if n <= len(free) {
 		near := m.near(free, affinity)
-		taken := m.cfg.Topology.take(near, min(n, len(near)), m.cfg.Options)
-		return taken.Union(m.cfg.Topology.take(free.Minus(taken), n-len(taken), m.cfg.Options)), nil
+		taken := m.cfg.Topology.choose(near, min(n, len(near)), m.cfg.Options)
+		return taken.Union(m.cfg.Topology.choose(free.Minus(taken), n-len(taken), m.cfg.Options)), nil
 	}
 	return nil, &Shortage{ReasonUnavailable,
 		fmt.Sprintf("container %s requests %d exclusive CPUs, available %d; the pod starts when others have released theirs",
@@ -265,11 +265,11 @@ func (m *Manager) Trial(ended func(types.UID) bool) topology.Provider {
 func (m *Manager) CPUs(uid types.UID, container string) (cpus string, exclusive bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	set, exclusive := m.of(uid, container)
+	set, exclusive := m.cpusOf(uid, container)
 	return set.String(), exclusive
 }
 
-func (m *Manager) of(uid types.UID, container string) (Set, bool) {
+func (m *Manager) cpusOf(uid types.UID, container string) (Set, bool) {
 	if own, ok := m.state.Pods[uid].Containers[container]; ok {
 		return own, true
 	}

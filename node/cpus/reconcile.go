@@ -74,7 +74,7 @@ func (m *Manager) updates() (list []update) {
 	ids, now := make(map[string]bool, len(running)), time.Now()
 	for _, c := range running {
 		ids[c.ID] = true
-		set, _ := m.of(c.Pod, c.Name)
+		set, _ := m.cpusOf(c.Pod, c.Name)
 		has, known := m.applied[c.ID]
 		if want := set.String(); !known || has.cpus != want {
 			list = append(list, update{c.ID, want, c.Name})

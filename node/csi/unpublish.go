@@ -112,7 +112,7 @@ func (m *Manager) unpublish(ctx context.Context, u use) error {
 		}
 		m.removeParents(u.vol.StagingPath)
 	}
-	m.drop(u)
+	m.forget(u)
 	return nil
 }
 
@@ -169,12 +169,12 @@ func (m *Manager) endedWithBoot(u use) (bool, error) {
 	}
 	m.log.Info("CSI volume ended with the previous boot; its driver is not registered and was not called", "driver",
 		u.vol.Driver, "volume", u.vol.Handle)
-	m.drop(u)
+	m.forget(u)
 	return true, nil
 }
 
-// drop removes the record of a use, and of a volume that is not used any more.
-func (m *Manager) drop(u use) {
+// forget removes the record of a use, and of a volume that is not used any more.
+func (m *Manager) forget(u use) {
 	_ = m.update(func() {
 		if u.pod.repeat != nil {
 			u.pod.repeat.Stop()

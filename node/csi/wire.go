@@ -75,7 +75,7 @@ var errMalformed = errors.New("the answer of the CSI driver is malformed")
 
 // decodeFields calls take for each field of a message. value is that of a number, data the content
 // of any other field that has a length. Fields of other types are skipped.
-func decodeFields(message []byte, take func(number protowire.Number, value uint64, data []byte) error) error {
+func decodeFields(message []byte, visit func(number protowire.Number, value uint64, data []byte) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 {
@@ -96,7 +96,7 @@ func decodeFields(message []byte, take func(number protowire.Number, value uint6
 			return errMalformed
 		}
 		message = message[n:]
-		if err := take(number, value, data); err != nil {
+		if err := visit(number, value, data); err != nil {
 			return err
 		}
 	}

@@ -93,7 +93,7 @@ func (m *Manager) reserve(pod *v1.Pod, list []step) (*podDevices, map[v1.Resourc
 		}
 		pools[s.resource].order = func(ids []string) []string { ids, _ = m.nearest(pod.UID, s, ids); return ids }
 		ids := slices.Clone(pools[s.resource].choose(s.count))
-		pools[s.resource].take(ids, endsEarly(pod, s.container))
+		pools[s.resource].assign(ids, endsEarly(pod, s.container))
 		p.set(s.container, s.resource, &allocation{ids: ids})
 	}
 	m.pods[pod.UID] = p
@@ -196,7 +196,7 @@ func (m *Manager) applyPreferences(ctx context.Context, pod *v1.Pod, p *podDevic
 			return fmt.Errorf("devices of %s became unhealthy while they were allocated", name)
 		}
 		p.containers[s.container][name].ids = ids
-		shared.take(ids, endsEarly(pod, s.container))
+		shared.assign(ids, endsEarly(pod, s.container))
 		m.mu.Unlock()
 	}
 	return nil

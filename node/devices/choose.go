@@ -124,9 +124,9 @@ func (p *pool) valid(ids []string, count int) bool {
 	return len(ids) == count && reused == min(count, len(p.reusable))
 }
 
-// take moves devices to a container. An init container that ends leaves them to the next one;
+// assign moves devices to a container. An init container that ends leaves them to the next one;
 // a sidecar and a regular container keep theirs.
-func (p *pool) take(ids []string, reusable bool) {
+func (p *pool) assign(ids []string, reusable bool) {
 	for _, id := range ids {
 		delete(p.free, id)
 		delete(p.reusable, id)

@@ -146,8 +146,8 @@ func (f *fakeDriver) set(change func()) {
 	change()
 }
 
-// take returns the calls since the last take.
-func (f *fakeDriver) take() string {
+// drain returns the calls since the last call.
+func (f *fakeDriver) drain() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	calls := strings.Join(f.calls, " ")
@@ -275,13 +275,13 @@ func TestPrepareAndUnprepare(t *testing.T) {
 	mustUse(t, m, 1)
 	mustUse(t, New(m.options), 1) // the next daemon
 	mustPrepare(t, m, one)
-	if calls := f.take(); calls != "prepare" {
+	if calls := f.drain(); calls != "prepare" {
 		t.Errorf("calls: %s", calls)
 	}
 	if err := m.Unprepare(t.Context(), "one"); err != nil {
 		t.Fatal(err)
 	}
-	if calls := f.take(); calls != "" {
+	if calls := f.drain(); calls != "" {
 		t.Errorf("calls for a claim that is in use: %s", calls)
 	}
 	mustHave(t, m, two, "x")
@@ -290,7 +290,7 @@ func TestPrepareAndUnprepare(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if calls := f.take(); calls != "unprepare" || f.has("uid-x") {
+	if calls := f.drain(); calls != "unprepare" || f.has("uid-x") {
 		t.Errorf("calls: %s", calls)
 	}
 	mustUse(t, m, 0)
@@ -327,7 +327,7 @@ func TestPrepareRefuses(t *testing.T) {
 	if !slices.Equal(m.TakeChanged(), []types.UID{"p"}) {
 		t.Error("the pod does not wait")
 	}
-	if calls := f.take(); calls != "" || len(m.claims) > 0 {
+	if calls := f.drain(); calls != "" || len(m.claims) > 0 {
 		t.Errorf("calls: %s, claims: %v", calls, m.claims)
 	}
 	claims["shop/x"].Owner = "p"
@@ -378,7 +378,7 @@ func TestDriverHangs(t *testing.T) {
 	f.set(func() { f.hang = hang })
 	result := make(chan error, 1)
 	go func() { result <- m.Prepare(t.Context(), podWith("p", "x")) }()
-	for f.take() == "" {
+	for f.drain() == "" {
 		time.Sleep(time.Millisecond)
 	}
 	mustPrepare(t, m, podWith("q", "y"))
@@ -459,7 +459,7 @@ func TestKilledDaemon(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.take()
+	f.drain()
 
 	m = newManager(t, dir, claims, nil)
 	q := podWith("q", "y")
@@ -478,7 +478,7 @@ func TestKilledDaemon(t *testing.T) {
 	mustHave(t, m, q, "y")
 	cancel()
 	<-ended
-	if calls := f.take(); calls != "unprepare prepare" {
+	if calls := f.drain(); calls != "unprepare prepare" {
 		t.Errorf("calls: %s", calls)
 	}
 	// What is saved is what the next daemon knows.
@@ -519,7 +519,7 @@ func TestCheckpointNotWritten(t *testing.T) {
 	f := startDriver(t)
 	m := newManager(t, filepath.Join(t.TempDir(), "missing"), fakeClaims{"shop/x": allocated("x", "p")}, f)
 	mustFail(t, m.Prepare(t.Context(), podWith("p", "x")), "checkpoint")
-	if calls := f.take(); calls != "" {
+	if calls := f.drain(); calls != "" {
 		t.Errorf("calls: %s", calls)
 	}
 }
@@ -557,13 +557,13 @@ func TestDriverVersions(t *testing.T) {
 	pod := podWith("p", "x")
 	mustPrepare(t, m, pod)
 	if got, err := m.CDIDevices(pod, &pod.Spec.Containers[0]); err != nil ||
-		!slices.Equal(got, []string{"example.com/gpu=beta"}) || f.take() != "beta" {
+		!slices.Equal(got, []string{"example.com/gpu=beta"}) || f.drain() != "beta" {
 		t.Errorf("devices: %q, %v", got, err)
 	}
 	register(t, m, newer)
 	deregister()
 	mustPrepare(t, m, podWith("q", "y"))
-	if calls := newer.take(); calls != "prepare" || f.take() != "" {
+	if calls := newer.drain(); calls != "prepare" || f.drain() != "" {
 		t.Errorf("calls: %s", calls)
 	}
 }

@@ -32,7 +32,7 @@ func TestDriverDies(t *testing.T) {
 	f.kill()
 	connected(1)
 	mustPrepare(t, m, podWith("p", "x"))
-	if calls := old.take(); calls != "prepare" {
+	if calls := old.drain(); calls != "prepare" {
 		t.Errorf("calls of the driver that is left: %s", calls)
 	}
 	old.kill()

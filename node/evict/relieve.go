@@ -101,7 +101,7 @@ func (e *Evictor) reclaim(ctx context.Context, t Threshold) bool {
 // terminated.
 func (e *Evictor) evictFor(ctx context.Context, t Threshold) bool {
 	usage := e.measure(ctx, t.Signal)
-	of := func(pod *v1.Pod) Usage {
+	usageOf := func(pod *v1.Pod) Usage {
 		u := usage[pod.UID]
 		if !u.Disk.isCurrent(pod) {
 			u.Disk = Disk{}
@@ -109,7 +109,7 @@ func (e *Evictor) evictFor(ctx context.Context, t Threshold) bool {
 		return u
 	}
 	least := leastUse(&t, e.levels[t.Signal])
-	for _, c := range Rank(running(e.cfg.Pods.List()), of, t.Signal, e.cfg.Resources.SeparateImageFS()) {
+	for _, c := range Rank(running(e.cfg.Pods.List()), usageOf, t.Signal, e.cfg.Resources.SeparateImageFS()) {
 		if c.Used < least {
 			continue
 		}

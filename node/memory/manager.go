@@ -117,7 +117,7 @@ func (m *Manager) Assign(pod *v1.Pod, c *v1.Container, affinity topology.Mask) e
 		m.cfg.Requested(err)
 		return err
 	}
-	m.take(pod, c, requests, mask)
+	m.assign(pod, c, requests, mask)
 	m.cfg.Requested(nil)
 	return nil
 }
@@ -154,8 +154,8 @@ func (m *Manager) shortage(container string, requests Amounts) error {
 		strings.Join(parts, "; "))}
 }
 
-// take records the memory of a container: first what earlier init containers leave to it.
-func (m *Manager) take(pod *v1.Pod, c *v1.Container, requests Amounts, mask topology.Mask) {
+// assign records the memory of a container: first what earlier init containers leave to it.
+func (m *Manager) assign(pod *v1.Pod, c *v1.Container, requests Amounts, mask topology.Mask) {
 	containers := map[string]containerState{}
 	for name, has := range m.state.Pods[pod.UID].Containers {
 		has.Taken = has.Taken.clone()

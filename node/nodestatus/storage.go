@@ -61,8 +61,8 @@ type StorageCondition struct {
 	changedAt time.Time
 }
 
-// Of returns the condition for the files that could not be written; since is the start of the daemon.
-func (c *StorageCondition) Of(list []unwritten.File, since time.Time) v1.NodeCondition {
+// Condition returns the condition for the files that could not be written; since is the start of the daemon.
+func (c *StorageCondition) Condition(list []unwritten.File, since time.Time) v1.NodeCondition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.changedAt.IsZero() {

@@ -22,15 +22,15 @@ func TestStorage(t *testing.T) {
 		{Path: "/r/events", Err: errors.New("no space")}}
 	since := time.Unix(100, 0)
 	var c StorageCondition
-	if got := c.Of(nil, since); got.Status != v1.ConditionFalse || !got.LastTransitionTime.Time.Equal(since) {
+	if got := c.Condition(nil, since); got.Status != v1.ConditionFalse || !got.LastTransitionTime.Time.Equal(since) {
 		t.Errorf("at the start: %+v", got)
 	}
-	got := c.Of(failed, since)
+	got := c.Condition(failed, since)
 	if got.Status != v1.ConditionTrue || got.LastTransitionTime.Time.Equal(since) ||
 		!strings.HasPrefix(got.Message, "cannot write /r/records and 1 more: no space; ") {
 		t.Errorf("after a failure: %+v", got)
 	}
-	if again := c.Of(failed[:1], since); !again.LastTransitionTime.Equal(&got.LastTransitionTime) {
+	if again := c.Condition(failed[:1], since); !again.LastTransitionTime.Equal(&got.LastTransitionTime) {
 		t.Errorf("the condition changes while the failure lasts: %+v", again)
 	}
 	var events recordedEvents

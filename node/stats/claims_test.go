@@ -19,16 +19,17 @@ import (
 func claimMachine(t *testing.T) *machine {
 	m := newMachine(t)
 	for _, name := range []string{"directory", "own", "bound", "unused"} {
-		m.put("claims/"+name+"/deep/file", strings.Repeat("x", 100_000))
+		m.write("claims/"+name+"/deep/file", strings.Repeat("x", 100_000))
 	}
 	for _, name := range []string{"directory", "own", "bound", "gone"} {
 		m.link("root/pods/a/volumes/kubernetes.io~local-volume/"+name, m.path("claims", name))
 	}
-	m.put("root/pods/a/volumes/kubernetes.io~nfs/share/file", "")
-	m.put("root/pods/a/volumes/kubernetes.io~nfs/away/file", "")
-	m.put("proc/self/mountinfo", fmt.Sprintf("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / %s rw - ext4 /dev/sdb rw\n3 "+
-		"1 8:3 /other %s rw - ext4 /dev/sdc rw\n4 1 0:9 / %s rw - nfs4 s:/x rw\n",
-		m.path("claims/own"), m.path("claims/bound"), m.path("root/pods/a/volumes/kubernetes.io~nfs/share")))
+	m.write("root/pods/a/volumes/kubernetes.io~nfs/share/file", "")
+	m.write("root/pods/a/volumes/kubernetes.io~nfs/away/file", "")
+	m.write("proc/self/mountinfo",
+		fmt.Sprintf("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / %s rw - ext4 /dev/sdb rw\n3 "+
+			"1 8:3 /other %s rw - ext4 /dev/sdc rw\n4 1 0:9 / %s rw - nfs4 s:/x rw\n",
+			m.path("claims/own"), m.path("claims/bound"), m.path("root/pods/a/volumes/kubernetes.io~nfs/share")))
 	return m
 }
 
@@ -53,7 +54,7 @@ func TestClaims(t *testing.T) {
 			t.Errorf("%s: %+v, want the usage of the directory", path, v)
 		}
 	}
-	m.put("claims/unused/more", strings.Repeat("x", 100_000))
+	m.write("claims/unused/more", strings.Repeat("x", 100_000))
 	if again := c.Claims(t.Context(), time.Hour,
 		nil); again[m.path("claims/unused")].Used != got[m.path("claims/unused")].Used {
 		t.Error("it was measured again before its time")
@@ -95,7 +96,7 @@ func TestClaimsTooLarge(t *testing.T) {
 	m := claimMachine(t)
 	c := m.collector()
 	first := c.measureClaims(t.Context(), nil, nil)
-	m.put("claims/bound/more", strings.Repeat("x", 100_000))
+	m.write("claims/bound/more", strings.Repeat("x", 100_000))
 	c.claims.tried = map[string]time.Time{m.path("claims/directory"): time.Unix(2, 0),
 		m.path("claims/own"): time.Unix(1, 0), m.path("claims/bound"): time.Unix(3, 0)}
 	over, cancel := context.WithCancel(t.Context())

@@ -81,7 +81,7 @@ func New(cfg Config) *Collector {
 		cfg.statfs = statfs
 	}
 	if cfg.quotaOf == nil {
-		cfg.quotaOf = projectquota.Of
+		cfg.quotaOf = projectquota.Get
 	}
 	return &Collector{
 		cfg: cfg, log: cfg.Log, cgroupPaths: cgroupPaths{byID: map[string]string{}},

@@ -14,21 +14,21 @@ func TestDetails(t *testing.T) {
 	m.cgroup("podstead/podweb", 0, 0, 0, 1)
 	for name, pid := range map[string]string{"web-sandbox": "9", "web-main": "11", "web-many": "13"} {
 		m.cgroup("podstead/podweb/"+name, time.Second, 1000, 0, 1)
-		m.put("cgroup/podstead/podweb/"+name+"/cgroup.procs", pid+"\n")
+		m.write("cgroup/podstead/podweb/"+name+"/cgroup.procs", pid+"\n")
 	}
-	m.put("cgroup/podstead/podweb/web-main/cgroup.procs", "11\n12\n") // 12 has just ended
-	m.put("proc/11/limits", "Limit                     Soft Limit           Hard Limit           Units     \nMax open "+
+	m.write("cgroup/podstead/podweb/web-main/cgroup.procs", "11\n12\n") // 12 has just ended
+	m.write("proc/11/limits", "Limit                     Soft Limit           Hard Limit           Units     \nMax open "+
 		"files            1024                 524288               files     \n")
-	m.put("proc/13/limits", "Max open files            unlimited            unlimited            files     \n")
+	m.write("proc/13/limits", "Max open files            unlimited            unlimited            files     \n")
 	for fd, to := range map[string]string{"0": "/dev/null", "1": "pipe:[7]", "2": "socket:[8]"} {
 		m.link("proc/11/fd/"+fd, to)
 	}
-	m.put("proc/self/mountinfo", fmt.Sprintf(`21 1 8:1 / %[1]s rw - ext4 /dev/sda1 rw
+	m.write("proc/self/mountinfo", fmt.Sprintf(`21 1 8:1 / %[1]s rw - ext4 /dev/sda1 rw
 22 1 8:1 /x %[1]s/cgroup rw - ext4 /dev/sda1 rw
 23 1 0:5 / /sys rw - sysfs sysfs rw
 24 1 0:6 / /nfs rw - nfs4 server:/x rw
 `, m.root))
-	m.put("proc/diskstats", "   8       1 sda1 10 1 200 30 40 2 600 70 1 90 100 0 0 0 0 0 0\n")
+	m.write("proc/diskstats", "   8       1 sda1 10 1 200 30 40 2 600 70 1 90 100 0 0 0 0 0 0\n")
 	d, err := m.collector().Details(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestDetails(t *testing.T) {
 
 func TestDescriptorsBeyondTheLimitAreNotCounted(t *testing.T) {
 	m := newMachine(t)
-	m.put("proc/7/fd/0", "")
+	m.write("proc/7/fd/0", "")
 	c := m.collector()
 	descriptors, sockets := uint64(maxDescriptors), uint64(0)
 	if c.countDescriptors(7, &descriptors, &sockets) {
@@ -75,10 +75,10 @@ func TestSystemContainers(t *testing.T) {
 	c := m.collector()
 	pid := 50
 	c.cfg.RuntimeProcess = func() int { return pid }
-	m.put("proc/self/cgroup", "0::/system.slice/podstead.service\n")
-	m.put("proc/50/cgroup", "0::/system.slice/containerd.service\n")
-	m.put("proc/50/stat", "50 (a) b) S 1 1 1 0 -1 0 5 0 2 0 30 20 0 0 20 0 1 0 1 1 1\n")
-	m.put("proc/50/statm", "100 50 10 0 0 0 0\n")
+	m.write("proc/self/cgroup", "0::/system.slice/podstead.service\n")
+	m.write("proc/50/cgroup", "0::/system.slice/containerd.service\n")
+	m.write("proc/50/stat", "50 (a) b) S 1 1 1 0 -1 0 5 0 2 0 30 20 0 0 20 0 1 0 1 1 1\n")
+	m.write("proc/50/statm", "100 50 10 0 0 0 0\n")
 	m.cgroup("system.slice/containerd.service", 2*time.Second, 8192, 0, 3)
 	n, err := c.Node(t.Context(), 0)
 	if err != nil {
@@ -93,7 +93,7 @@ func TestSystemContainers(t *testing.T) {
 	}
 	// A cgroup that has more in it is not the runtime's.
 	for _, shared := range []string{"/", "/system.slice/podstead.service", "/podstead"} {
-		m.put("proc/50/cgroup", "0::"+shared+"\n")
+		m.write("proc/50/cgroup", "0::"+shared+"\n")
 		again, err := c.Node(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)

@@ -16,14 +16,14 @@ func TestDisks(t *testing.T) {
 	m := newMachine(t)
 	m.pod("a", "x", "y")
 	content := strings.Repeat("x", 100_000)
-	m.put("root/pods/a/volumes/kubernetes.io~empty-dir/scratch/deep/er/file", content)
-	m.put("claims/data/file", content)
+	m.write("root/pods/a/volumes/kubernetes.io~empty-dir/scratch/deep/er/file", content)
+	m.write("claims/data/file", content)
 	m.link("root/pods/a/volumes/kubernetes.io~local-volume/data", m.path("claims/data"))
-	m.put("root/pods/a/volumes/kubernetes.io~nfs/away/file", content)
-	m.put("logs/default_a_a/x/0.log", content)
-	m.put("root/pods/a/etc-hosts", content)
-	m.put("root/pods/a/containers/x/message", content)
-	m.put("layers/x", "")
+	m.write("root/pods/a/volumes/kubernetes.io~nfs/away/file", content)
+	m.write("logs/default_a_a/x/0.log", content)
+	m.write("root/pods/a/etc-hosts", content)
+	m.write("root/pods/a/containers/x/message", content)
+	m.write("layers/x", "")
 	m.rt.containers = []usage.RuntimeContainer{
 		{ID: "a-x", Writable: &usage.RuntimeFilesystem{Mount: m.path("layers"), Used: 5000, Inodes: 5}}}
 	disks, err := m.collector().Disks(t.Context(), 0)
@@ -59,8 +59,8 @@ func TestDisks(t *testing.T) {
 // The result must match du.
 func TestWalkAsDu(t *testing.T) {
 	m := newMachine(t)
-	m.put("w/a/b/file", strings.Repeat("x", 50_000))
-	m.put("w/empty", "")
+	m.write("w/a/b/file", strings.Repeat("x", 50_000))
+	m.write("w/empty", "")
 	if err := os.Link(m.path("w/a/b/file"), m.path("w/again")); err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +99,8 @@ func TestWalkCrossesNoMount(t *testing.T) {
 		t.Skip("mounting needs root")
 	}
 	m := newMachine(t)
-	m.put("w/in/file", "x")
-	m.put("big/file", strings.Repeat("x", 1<<20))
+	m.write("w/in/file", "x")
+	m.write("big/file", strings.Repeat("x", 1<<20))
 	// The same device through another mount.
 	if err := syscall.Mount(m.path("big"), m.path("w/in"), "", syscall.MS_BIND, ""); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestWalkCrossesNoMount(t *testing.T) {
 
 func TestWalkIsBounded(t *testing.T) {
 	m := newMachine(t)
-	m.put("w/"+strings.Repeat("d/", treewalk.MaxDepth+10)+"file", "x")
+	m.write("w/"+strings.Repeat("d/", treewalk.MaxDepth+10)+"file", "x")
 	got, err := walk(t.Context(), m.path("w"))
 	if err != nil {
 		t.Fatal(err)

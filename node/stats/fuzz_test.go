@@ -12,11 +12,11 @@ func FuzzProcess(f *testing.F) {
 	f.Add("", "1 18446744073709551615 18446744073709551615", "Max open files 99999999999999999999", "")
 	f.Fuzz(func(t *testing.T, stat, statm, limits, dev string) {
 		m := newMachine(t)
-		m.put("proc/7/stat", stat)
-		m.put("proc/7/statm", statm)
-		m.put("proc/7/limits", limits)
-		m.put("proc/7/cgroup", stat+"\n"+limits)
-		m.put("proc/7/net/dev", dev)
+		m.write("proc/7/stat", stat)
+		m.write("proc/7/statm", statm)
+		m.write("proc/7/limits", limits)
+		m.write("proc/7/cgroup", stat+"\n"+limits)
+		m.write("proc/7/net/dev", dev)
 		c := m.collector()
 		if u := c.processUsage(7); u.CPU != nil && u.CPU.Total != u.CPU.User+u.CPU.System {
 			t.Errorf("%+v", u.CPU)

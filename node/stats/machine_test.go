@@ -25,14 +25,14 @@ type machine struct {
 
 func newMachine(t *testing.T) *machine {
 	m := &machine{t: t, root: t.TempDir(), rt: &fakeRuntime{}}
-	m.put("mountinfo", fmt.Sprintf("30 20 0:1 / %s rw - cgroup2 none rw\n", m.path("cgroup")))
-	m.put("proc/meminfo", "MemTotal: 1000 kB\nMemFree: 300 kB\nCached: 200 kB\nBuffers: 10 kB\nInactive(file): 100 "+
+	m.write("mountinfo", fmt.Sprintf("30 20 0:1 / %s rw - cgroup2 none rw\n", m.path("cgroup")))
+	m.write("proc/meminfo", "MemTotal: 1000 kB\nMemFree: 300 kB\nCached: 200 kB\nBuffers: 10 kB\nInactive(file): 100 "+
 		"kB\nAnonPages: 250 kB\nSwapTotal: 50 kB\nSwapFree: 20 kB\n")
-	m.put("proc/stat", "cpu  100 10 50 9999 50 1 2 7 5 5\nbtime 1700000000\n")
-	m.put("proc/loadavg", "0.20 0.18 0.12 1/80 11206\n")
-	m.put("proc/sys/kernel/pid_max", "32768\n")
-	m.put("proc/sys/kernel/threads-max", "1000\n")
-	m.put("proc/net/dev", netDev("eth0", 5))
+	m.write("proc/stat", "cpu  100 10 50 9999 50 1 2 7 5 5\nbtime 1700000000\n")
+	m.write("proc/loadavg", "0.20 0.18 0.12 1/80 11206\n")
+	m.write("proc/sys/kernel/pid_max", "32768\n")
+	m.write("proc/sys/kernel/threads-max", "1000\n")
+	m.write("proc/net/dev", netDev("eth0", 5))
 	m.link("proc/self/ns/net", "net:[1]")
 	m.cgroup("podstead", 3*time.Second, 4096, 1024, 9)
 	return m
@@ -47,7 +47,7 @@ func (m *machine) path(parts ...string) string {
 	return filepath.Join(append([]string{m.root}, parts...)...)
 }
 
-func (m *machine) put(file, text string) {
+func (m *machine) write(file, text string) {
 	m.t.Helper()
 	file = m.path(file)
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -73,11 +73,11 @@ func (m *machine) link(name, to string) {
 func (m *machine) cgroup(path string, cpu time.Duration, memory, inactive, processes int) {
 	m.t.Helper()
 	path = filepath.Join("cgroup", path)
-	m.put(path+"/cpu.stat", fmt.Sprintf("usage_usec %d\n", cpu.Microseconds()))
-	m.put(path+"/memory.current", fmt.Sprintln(memory))
-	m.put(path+"/memory.max", "max\n")
-	m.put(path+"/memory.stat", fmt.Sprintf("inactive_file %d\nanon %d\n", inactive, memory/2))
-	m.put(path+"/pids.current", fmt.Sprintln(processes))
+	m.write(path+"/cpu.stat", fmt.Sprintf("usage_usec %d\n", cpu.Microseconds()))
+	m.write(path+"/memory.current", fmt.Sprintln(memory))
+	m.write(path+"/memory.max", "max\n")
+	m.write(path+"/memory.stat", fmt.Sprintf("inactive_file %d\nanon %d\n", inactive, memory/2))
+	m.write(path+"/pids.current", fmt.Sprintln(processes))
 }
 
 // pod adds a running pod with a cgroup of its own, a process in its sandbox and

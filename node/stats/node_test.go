@@ -12,8 +12,8 @@ import (
 
 func TestNode(t *testing.T) {
 	m := newMachine(t)
-	m.put("root/x", "")
-	m.put("images/x", "")
+	m.write("root/x", "")
+	m.write("images/x", "")
 	m.rt.images = []usage.RuntimeFilesystem{{Mount: m.path("nowhere")}, {Mount: m.path("images"), Used: 77, Inodes: 7}}
 	c := m.collector()
 	n, err := c.Node(t.Context(), 0)
@@ -78,8 +78,8 @@ func TestTraffic(t *testing.T) {
 	for uid, pid := range map[string]string{"own": "11", "host": "12"} {
 		sandbox := "podstead/pod" + uid + "/" + uid + "-sandbox"
 		m.cgroup(sandbox, 0, 0, 0, 1)
-		m.put("cgroup/"+sandbox+"/cgroup.procs", pid+"\n99\n")
-		m.put("proc/"+pid+"/net/dev", netDev("eth0", 40))
+		m.write("cgroup/"+sandbox+"/cgroup.procs", pid+"\n99\n")
+		m.write("proc/"+pid+"/net/dev", netDev("eth0", 40))
 	}
 	m.link("proc/11/ns/net", "net:[11]")
 	m.link("proc/12/ns/net", "net:[1]")

@@ -13,9 +13,9 @@ func TestPressure(t *testing.T) {
 	m.pod("web", "main", "none")
 	m.cgroup("podstead/podweb", 0, 0, 0, 1)
 	m.cgroup("podstead/podweb/web-main", time.Second, 1000, 0, 1)
-	m.put("proc/pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1\n")
+	m.write("proc/pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1\n")
 	for path, total := range map[string]string{"podstead": "2", "podstead/podweb": "3", "podstead/podweb/web-main": "4"} {
-		m.put("cgroup/"+path+"/memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total="+total+"\n")
+		m.write("cgroup/"+path+"/memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total="+total+"\n")
 	}
 	p, err := m.collector().Pressure(t.Context(), 0)
 	if err != nil {

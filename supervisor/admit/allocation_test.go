@@ -244,7 +244,7 @@ func TestVictims(t *testing.T) {
 	}
 	critical := func(cpu, memory string) *Request { return sized("critical", cpu, memory, "", 2_000_000_000) }
 	ending := func(s *Request) *Request { s.Terminating = true; return s }
-	of := func(source string, s *Request) *Request {
+	from := func(source string, s *Request) *Request {
 		s.Pod.Annotations = map[string]string{"kubernetes.io/config.source": source}
 		return s
 	}
@@ -253,12 +253,12 @@ func TestVictims(t *testing.T) {
 		holders []*Request
 		want    string
 	}{
-		"API pod for an API pod": {of("api", critical("2", "0")),
-			[]*Request{of("file", sized("a", "2", "0", "", 0)), of("api", sized("b", "2", "0", "", 0))}, "b"},
-		"no static pod for an API pod": {of("api", critical("2", "0")),
-			[]*Request{of("file", sized("a", "2", "0", "", 0)), of("http", sized("b", "2", "0", "", 0))}, ""},
-		"API pod for a static pod": {of("file", critical("2", "0")),
-			[]*Request{of("file", sized("a", "2", "0", "", 2_000_000_000)), of("api", sized("b", "2", "0", "", 0))}, "b"},
+		"API pod for an API pod": {from("api", critical("2", "0")),
+			[]*Request{from("file", sized("a", "2", "0", "", 0)), from("api", sized("b", "2", "0", "", 0))}, "b"},
+		"no static pod for an API pod": {from("api", critical("2", "0")),
+			[]*Request{from("file", sized("a", "2", "0", "", 0)), from("http", sized("b", "2", "0", "", 0))}, ""},
+		"API pod for a static pod": {from("file", critical("2", "0")),
+			[]*Request{from("file", sized("a", "2", "0", "", 2_000_000_000)), from("api", sized("b", "2", "0", "", 0))}, "b"},
 		"none is needed": {critical("1", "0"), []*Request{sized("a", "3", "0", "", 0)}, ""},
 		"the single pod that suffices": {critical("2", "0"),
 			[]*Request{sized("a", "1", "0", "", 0), sized("b", "2", "0", "", 0), sized("c", "1", "0", "", 0)}, "b"},

@@ -145,12 +145,12 @@ func (r *Recorder) expire(now time.Time) {
 		if now.Sub(el.Value.(*entry).last) <= r.maxAge {
 			return
 		}
-		r.drop(el)
+		r.remove(el)
 	}
 }
 
-// drop removes an event; mu is held.
-func (r *Recorder) drop(el *list.Element) {
+// remove removes an event; mu is held.
+func (r *Recorder) remove(el *list.Element) {
 	e := r.order.Remove(el).(*entry)
 	delete(r.entries, e.key)
 	if r.perObject[e.key.uid]--; r.perObject[e.key.uid] <= 0 {

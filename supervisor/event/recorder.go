@@ -167,13 +167,13 @@ func (r *Recorder) insert(e *entry) {
 	if r.perObject[e.key.uid] > maxPerObject {
 		for el := r.order.Back(); el != nil; el = el.Prev() {
 			if el.Value.(*entry).key.uid == e.key.uid {
-				r.drop(el)
+				r.remove(el)
 				break
 			}
 		}
 	}
 	if r.order.Len() > r.limit {
-		r.drop(r.order.Back())
+		r.remove(r.order.Back())
 	}
 }
 

@@ -23,7 +23,7 @@ type calls struct {
 	refuse, fail string
 }
 
-func (c *calls) take() string {
+func (c *calls) drain() string {
 	defer func() { c.list = nil }()
 	return strings.Join(c.list, " ")
 }
@@ -84,7 +84,7 @@ func TestReserve(t *testing.T) {
 		l, c := newList()
 		c.refuse = refuse
 		refusal := l.Reserve(t.Context(), &Start{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}})
-		if got := c.take(); got != want || (refusal == nil) != (refuse == "") {
+		if got := c.drain(); got != want || (refusal == nil) != (refuse == "") {
 			t.Errorf("%s: %s, %v", refuse, got, refusal)
 		}
 	}
@@ -94,29 +94,29 @@ func TestReserve(t *testing.T) {
 // backwards and ends at the first error.
 func TestOrder(t *testing.T) {
 	l, c := newList()
-	if refusal := l.Preview(&Candidate{}); refusal != nil || c.take() != "a.Preview b.Preview c.Preview d.Preview" {
+	if refusal := l.Preview(&Candidate{}); refusal != nil || c.drain() != "a.Preview b.Preview c.Preview d.Preview" {
 		t.Error(refusal)
 	}
 	c.refuse, c.fail = "b.Preview", "c.Forget"
 	if refusal := l.Preview(&Candidate{}); refusal == nil || refusal.Cause.Reason != "b.Preview" ||
-		c.take() != "a.Preview b.Preview" {
+		c.drain() != "a.Preview b.Preview" {
 		t.Error(refusal)
 	}
-	if err := l.Unprepare(t.Context(), "u"); err != nil || c.take() != "d.Unprepare c.Unprepare b.Unprepare a.Unprepare" {
+	if err := l.Unprepare(t.Context(), "u"); err != nil || c.drain() != "d.Unprepare c.Unprepare b.Unprepare a.Unprepare" {
 		t.Error(err)
 	}
-	if err := l.Release(t.Context(), "u", false); err != nil || c.take() != "d.Release c.Release b.Release a.Release" {
+	if err := l.Release(t.Context(), "u", false); err != nil || c.drain() != "d.Release c.Release b.Release a.Release" {
 		t.Error(err)
 	}
-	if err := l.Forget(t.Context(), "u"); err == nil || c.take() != "d.Forget c.Forget" {
+	if err := l.Forget(t.Context(), "u"); err == nil || c.drain() != "d.Forget c.Forget" {
 		t.Error(err)
 	}
 	l.GiveBack(t.Context(), "u")
-	if got := c.take(); got != "b.Release a.Release" {
+	if got := c.drain(); got != "b.Release a.Release" {
 		t.Error(got)
 	}
 	l.Withdraw("u")
-	if got := c.take(); got != "c.Withdraw a.Withdraw b.Withdraw" {
+	if got := c.drain(); got != "c.Withdraw a.Withdraw b.Withdraw" {
 		t.Error(got)
 	}
 }

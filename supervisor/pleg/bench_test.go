@@ -50,7 +50,7 @@ func settle(tb testing.TB, p *PLEG) {
 
 func TestIdleComparisonAllocatesNothing(t *testing.T) {
 	p, o := thousand(t)
-	p.Take()
+	p.Drain()
 	n := testing.AllocsPerRun(10, func() {
 		o.At = time.Now()
 		p.mu.Lock()
@@ -61,7 +61,7 @@ func TestIdleComparisonAllocatesNothing(t *testing.T) {
 	if n > 0 {
 		t.Errorf("%v allocations to compare 1,000 unchanged pods, want none", n)
 	}
-	if len(p.inspections.pending) != 0 || len(p.Take()) != 0 {
+	if len(p.inspections.pending) != 0 || len(p.Drain()) != 0 {
 		t.Error("unchanged pods caused inspections or events")
 	}
 }
@@ -83,7 +83,7 @@ func BenchmarkCompare1000(b *testing.B) {
 func BenchmarkRelist1000(b *testing.B) {
 	f := critest.New(b)
 	for i := range 1000 {
-		put(f, fmt.Sprintf("pod%d", i))
+		putPod(f, fmt.Sprintf("pod%d", i))
 	}
 	p := New(Config{Runtime: f.Client(b)})
 	p.relist(context.Background())

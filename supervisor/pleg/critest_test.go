@@ -31,7 +31,7 @@ func overCRI(t *testing.T, events bool, test func(t *testing.T, f *critest.Fake,
 	})
 }
 
-func put(f *critest.Fake, uid string) {
+func putPod(f *critest.Fake, uid string) {
 	f.Put(critest.Pod{UID: uid, Name: uid, Namespace: "default", Instance: critest.Instance, Containers: []string{"web"}})
 }
 
@@ -39,7 +39,7 @@ func put(f *critest.Fake, uid string) {
 func kinds(p *PLEG, uid types.UID) []string {
 	synctest.Wait()
 	var list []string
-	for _, e := range p.Take() {
+	for _, e := range p.Drain() {
 		if e.UID == uid {
 			list = append(list, e.Kind.String())
 		}
@@ -64,7 +64,7 @@ func died(t *testing.T, p *PLEG, uid types.UID) time.Duration {
 		case <-p.Changed():
 		case <-time.After(time.Second):
 		}
-		for _, e := range p.Take() {
+		for _, e := range p.Drain() {
 			if e.UID == uid && e.Kind == ContainerDied {
 				return time.Since(start)
 			}
@@ -78,7 +78,7 @@ func TestOverCRI(t *testing.T) {
 	for _, events := range []bool{false, true} {
 		t.Run(fmt.Sprintf("events=%v", events), func(t *testing.T) {
 			overCRI(t, events, func(t *testing.T, f *critest.Fake, p *PLEG) {
-				put(f, "a")
+				putPod(f, "a")
 				time.Sleep(10500 * time.Millisecond)
 				synctest.Wait()
 				if got := p.Stats().Evented; got != events {
@@ -125,8 +125,8 @@ func TestFaultsOfAnEventStreamOverCRI(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			overCRI(t, true, func(t *testing.T, f *critest.Fake, p *PLEG) {
-				put(f, "a")
-				put(f, "b")
+				putPod(f, "a")
+				putPod(f, "b")
 				time.Sleep(10 * time.Second)
 				kinds(p, "a")
 				inspections := f.Calls("ContainerStatus")
@@ -149,8 +149,8 @@ func TestRuntimeDownAndUpAgainOverCRI(t *testing.T) {
 	for _, events := range []bool{false, true} {
 		t.Run(fmt.Sprintf("events=%v", events), func(t *testing.T) {
 			overCRI(t, events, func(t *testing.T, f *critest.Fake, p *PLEG) {
-				put(f, "a")
-				put(f, "b")
+				putPod(f, "a")
+				putPod(f, "b")
 				time.Sleep(10 * time.Second)
 				kinds(p, "a")
 				f.Down()
@@ -182,7 +182,7 @@ func TestIdleCallsOverCRI(t *testing.T) {
 		t.Run(fmt.Sprintf("events=%v", events), func(t *testing.T) {
 			overCRI(t, events, func(t *testing.T, f *critest.Fake, p *PLEG) {
 				for i := range 20 {
-					put(f, fmt.Sprintf("pod%d", i))
+					putPod(f, fmt.Sprintf("pod%d", i))
 				}
 				time.Sleep(10 * time.Second)
 				synctest.Wait()

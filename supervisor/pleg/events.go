@@ -20,7 +20,7 @@ func (s *eventSet) add(e Event) {
 	s.list = append(s.list, e)
 }
 
-func (s *eventSet) take() []Event {
+func (s *eventSet) drain() []Event {
 	list := s.list
 	s.list, s.notified = nil, 0
 	clear(s.seen)

@@ -210,7 +210,7 @@ func takeAll(p *PLEG) []string {
 	time.Sleep(5 * time.Millisecond)
 	synctest.Wait()
 	var words []string
-	for _, e := range p.Take() {
+	for _, e := range p.Drain() {
 		words = append(words, fmt.Sprintf("%s %s %s", e.UID, e.Kind, e.ContainerID))
 	}
 	return words

@@ -121,11 +121,11 @@ func TestKernelRecordExplainsExits(t *testing.T) {
 	<-reported
 	f.Exit("a/exits", 1)
 	awaitReasons(p, map[string]string{"early": "OOMKilled", "late": "Error", "killed": "Error", "exits": "Error"})
-	p.Take()
+	p.Drain()
 	log.kill(id["late"])
 	corrected := map[string]string{"early": "OOMKilled", "late": "OOMKilled", "killed": "Error", "exits": "Error"}
 	awaitReasons(p, corrected)
-	if events := p.Take(); len(events) != 1 || events[0].Kind != pleg.PodSync {
+	if events := p.Drain(); len(events) != 1 || events[0].Kind != pleg.PodSync {
 		t.Errorf("a corrected reason causes the events %v, want one sync", events)
 	}
 	stop()

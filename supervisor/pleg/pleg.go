@@ -200,12 +200,12 @@ func (p *PLEG) Run(ctx context.Context) error {
 // Changed receives after events came; notifications coalesce.
 func (p *PLEG) Changed() <-chan struct{} { return p.changed.C() }
 
-// Take returns the events since the last call, in the order in which they were
+// Drain returns the events since the last call, in the order in which they were
 // found, each once.
-func (p *PLEG) Take() []Event {
+func (p *PLEG) Drain() []Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.events.take()
+	return p.events.drain()
 }
 
 // Relist requests an immediate inspection of one pod, such as after an act on it.

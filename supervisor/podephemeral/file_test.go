@@ -22,7 +22,7 @@ func TestFile(t *testing.T) {
 		Files: []string{"u1.json"}, Before: "containers.before.json", After: "containers.after.json",
 		Old: "a", New: "a b", None: "", Rules: statefiletest.RulesOf(&fileFormat),
 		Read: func(t *testing.T, dir string, disk statefile.Disk) (string, error) {
-			return namesOf(start(t, dir, disk).of("u1")), nil
+			return namesOf(start(t, dir, disk).containersOf("u1")), nil
 		},
 		Change: func(t *testing.T, dir string, disk statefile.Disk) error {
 			return start(t, dir, disk).Update("u1",

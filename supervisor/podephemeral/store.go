@@ -132,7 +132,7 @@ func (s *Store) Update(uid types.UID,
 	change func(present []v1.EphemeralContainer) ([]v1.EphemeralContainer, error)) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	desired, err := change(s.of(uid))
+	desired, err := change(s.containersOf(uid))
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (s *Store) Update(uid types.UID,
 	return nil
 }
 
-func (s *Store) of(uid types.UID) []v1.EphemeralContainer {
+func (s *Store) containersOf(uid types.UID) []v1.EphemeralContainer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.pods[uid]; e != nil {

@@ -127,7 +127,7 @@ func TestStoreRefuses(t *testing.T) {
 		len(blocked.UIDs()) != 0 {
 		t.Errorf("a record that could not be written: %v, %v", err, blocked.UIDs())
 	}
-	if got := namesOf(s.of("u1")); got != "a" {
+	if got := namesOf(s.containersOf("u1")); got != "a" {
 		t.Errorf("after refused changes: %q", got)
 	}
 }

@@ -152,7 +152,7 @@ func TestResolveOncePerRevision(t *testing.T) {
 		handler string
 	}{
 		{"nothing", func() {}, false, "crun"},
-		{"an object that is no class", func() { objects.put("default", "cm", map[string]string{"a": "1"}) }, false, "crun"},
+		{"an object that is no class", func() { objects.store("default", "cm", map[string]string{"a": "1"}) }, false, "crun"},
 		{"a priority class that is not the default", func() {
 			objects.priorities = append(objects.priorities, priorityClass("batch", 1, v1.PreemptNever, false))
 		}, false, "crun"},

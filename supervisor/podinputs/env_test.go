@@ -50,9 +50,9 @@ func envHarness(t *testing.T, container string) (*v1.Container, envInput) {
 		c.Name, c.Resources = "web", pod.Spec.Containers[0].Resources
 	}
 	objects := newTestObjects()
-	objects.put("shop", "cm", map[string]string{"port": "8080", "a.b": "dots", "Z": "last"})
+	objects.store("shop", "cm", map[string]string{"port": "8080", "a.b": "dots", "Z": "last"})
 	objects.putSecret("shop", "login", map[string]string{"user": "admin", "zero": "a\x00b"})
-	objects.put("other", "elsewhere", map[string]string{"a": "b"})
+	objects.store("other", "elsewhere", map[string]string{"a": "b"})
 	return c, envInput{
 		pod: pod, objects: objects, podIPs: []string{"10.0.0.1", "fd00::1"}, hostIPs: []string{"192.0.2.1", "2001:db8::1"},
 		allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("1Gi"),
@@ -237,7 +237,7 @@ func TestEnvIsBounded(t *testing.T) {
 		}
 	}
 	c, in := envHarness(t, "env: [{name: A, valueFrom: {configMapKeyRef: {name: huge, key: a}}}]")
-	in.objects.(*testObjects).put("shop", "huge", map[string]string{"a": strings.Repeat("a", cri.MaxExpanded+1)})
+	in.objects.(*testObjects).store("shop", "huge", map[string]string{"a": strings.Repeat("a", cri.MaxExpanded+1)})
 	if _, err := resolveEnv(c, in); err == nil || !strings.HasPrefix(err.Error(), "variable A: is 131073 bytes long") {
 		t.Errorf("a long value: %v", err)
 	}

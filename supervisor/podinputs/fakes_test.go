@@ -57,8 +57,8 @@ func (o *testObjects) RuntimeClass(name string) (*nodev1.RuntimeClass, bool) {
 	return nil, false
 }
 
-// put declares a ConfigMap whose revision follows from its content.
-func (o *testObjects) put(namespace, name string, data map[string]string) {
+// store declares a ConfigMap whose revision follows from its content.
+func (o *testObjects) store(namespace, name string, data map[string]string) {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: "key-" + fmt.Sprint(data)}
 	o.configs[namespace+"/"+name] = &v1.ConfigMap{ObjectMeta: meta, Data: data}
 }

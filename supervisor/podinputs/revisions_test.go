@@ -26,7 +26,7 @@ func TestRecordsOfObjects(t *testing.T) {
 	// The last two do not exist at first.
 	before := newTestObjects()
 	for i := range many - 2 {
-		before.put("default", name(i), map[string]string{"a": "1"})
+		before.store("default", name(i), map[string]string{"a": "1"})
 	}
 	revisions := New(Config{Objects: before}).objectRevisions(pod)
 	summary := revisions.forContainer(pod, app)
@@ -46,14 +46,14 @@ func TestRecordsOfObjects(t *testing.T) {
 		full, summary bool
 	}{
 		"nothing": {func(*testObjects) {}, false, false},
-		"content": {func(o *testObjects) { o.put("default", name(0), map[string]string{"a": "2"}) }, true, true},
+		"content": {func(o *testObjects) { o.store("default", name(0), map[string]string{"a": "2"}) }, true, true},
 		"removed": {func(o *testObjects) { delete(o.configs, "default/"+name(0)) }, false, false},
 		"all added": {func(o *testObjects) {
-			o.put("default", name(many-2), map[string]string{"a": "1"})
-			o.put("default", name(many-1), map[string]string{"a": "1"})
+			o.store("default", name(many-2), map[string]string{"a": "1"})
+			o.store("default", name(many-1), map[string]string{"a": "1"})
 		}, true, true},
 		// Which of them exist is not known from a summary, so that it could be a removal.
-		"one added": {func(o *testObjects) { o.put("default", name(many-1), map[string]string{"a": "1"}) }, true, false},
+		"one added": {func(o *testObjects) { o.store("default", name(many-1), map[string]string{"a": "1"}) }, true, false},
 		"another key": {func(o *testObjects) {
 			for _, c := range o.configs {
 				c.ResourceVersion = "other-1"
@@ -62,7 +62,7 @@ func TestRecordsOfObjects(t *testing.T) {
 	} {
 		objects := newTestObjects()
 		for i := range many - 2 {
-			objects.put("default", name(i), map[string]string{"a": "1"})
+			objects.store("default", name(i), map[string]string{"a": "1"})
 		}
 		test.change(objects)
 		r := New(Config{Objects: objects})

@@ -93,8 +93,8 @@ func dependsOn(pod *v1.Pod) []string {
 	return names
 }
 
-// Put takes a desired pod. It comes before the pod's worker is notified.
-func (o *Order) Put(pod *v1.Pod) {
+// Update takes a desired pod. It comes before the pod's worker is notified.
+func (o *Order) Update(pod *v1.Pod) {
 	if !podinfo.PolicyOf(pod).Static {
 		return
 	}

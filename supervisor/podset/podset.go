@@ -33,8 +33,8 @@ func New() *Set {
 	}
 }
 
-// Put adds a pod, or replaces the one with its UID.
-func (s *Set) Put(pod *v1.Pod) {
+// Store adds a pod, or replaces the one with its UID.
+func (s *Set) Store(pod *v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byUID[pod.UID] = pod

@@ -71,9 +71,9 @@ func (d *Durations) Forget(uid types.UID) {
 	delete(d.byUID, uid)
 }
 
-// Of returns how long a pod took to start. ok is false while it starts, and if the daemon
+// Get returns how long a pod took to start. ok is false while it starts, and if the daemon
 // did not start it.
-func (d *Durations) Of(uid types.UID) (took Duration, ok bool) {
+func (d *Durations) Get(uid types.UID) (took Duration, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.byUID[uid]

@@ -123,7 +123,7 @@ func (c *Controller) restore(r *podRollout, s *storedRollout) {
 		// The daemon was killed after it let the desired revision through, or its state was
 		// lost in part: the newest one it is.
 		if r.history.index(want.id) < 0 {
-			r.history = r.history.with(want, time.Now())
+			r.history = r.history.withRevision(want, time.Now())
 		}
 		r.current, r.state, r.since = want, Progressing, time.Now()
 		return
@@ -153,7 +153,7 @@ func (c *Controller) restore(r *podRollout, s *storedRollout) {
 // once more may make the host boot again.
 func (c *Controller) restoreRollback(r *podRollout, failed *revision) {
 	r.current, r.state, r.since = r.lastGood, RolledBack, time.Now()
-	r.history = r.history.with(r.current, r.since, r.keepsRevisions()...)
+	r.history = r.history.withRevision(r.current, r.since, r.keepsRevisions()...)
 	// Stored before the act.
 	c.save(r, durably)
 	c.reportRollback(r, failed)

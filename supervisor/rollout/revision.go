@@ -125,9 +125,9 @@ func (h history) index(id string) int {
 	return slices.IndexFunc(h, func(e entry) bool { return e.Revision == id })
 }
 
-// with returns the history with a revision that comes into effect, without the oldest
+// withRevision returns the history with a revision that comes into effect, without the oldest
 // ones beyond the limit that are not in keep.
-func (h history) with(r *revision, now time.Time, keep ...string) history {
+func (h history) withRevision(r *revision, now time.Time, keep ...string) history {
 	e := entry{Revision: r.id, UID: r.pod.UID, Images: imagesOf(r.pod), Changed: maps.Clone(r.images),
 		ManifestUID: r.manifestUID}
 	out := slices.Clone(h)

@@ -122,7 +122,7 @@ func (c *Controller) choose(r *podRollout, passed *manifest.PodUpdate) {
 	want := c.desired(r)
 	switch {
 	case want.id == r.current.id || sameInstance(r.current.pod, want.pod):
-		c.keep(r, want)
+		c.keepRunning(r, want)
 	case r.candidate != nil && r.candidate.id == want.id:
 		// It is prepared already; only its object is another one.
 		c.locked(func() { r.candidate = want })
@@ -131,8 +131,8 @@ func (c *Controller) choose(r *podRollout, passed *manifest.PodUpdate) {
 	}
 }
 
-// keep leaves the running pod as it is, or updates it in place.
-func (c *Controller) keep(r *podRollout, want *revision) {
+// keepRunning leaves the running pod as it is, or updates it in place.
+func (c *Controller) keepRunning(r *podRollout, want *revision) {
 	c.cancelPreparation(r, want)
 	before := r.current
 	if before.pod != want.pod {
@@ -148,7 +148,7 @@ func (c *Controller) keep(r *podRollout, want *revision) {
 	}
 	if before.id != want.id {
 		c.locked(func() {
-			r.history = r.history.with(want, time.Now(), r.keepsRevisions()...)
+			r.history = r.history.withRevision(want, time.Now(), r.keepsRevisions()...)
 			if r.good {
 				r.history = r.history.mark(want.id, func(e *entry) { e.Ready = true })
 			}
@@ -230,7 +230,7 @@ func (c *Controller) release(r *podRollout, want *revision, passed *manifest.Pod
 		r.begun = &beginning{Restarts: restarts}
 	}
 	c.byUID[want.pod.UID] = r
-	r.history = r.history.with(want, time.Now(), r.keepsRevisions()...)
+	r.history = r.history.withRevision(want, time.Now(), r.keepsRevisions()...)
 	c.mu.Unlock()
 	c.move(r, onPrepared)
 	// Stored before the act: from here on the predecessor must not come back.

@@ -65,7 +65,7 @@ func TestStateFile(t *testing.T) {
 			}
 			state.Manifest, state.Current, state.LastGood, state.State = second.id, second.id, first.id, Undone
 			state.Since = at.Add(time.Hour)
-			state.History = state.History.with(second, at.Add(time.Hour), first.id)
+			state.History = state.History.withRevision(second, at.Add(time.Hour), first.id)
 			return s.write(storedName, state, []*revision{second, first}, durably)
 		},
 	}.Run(t)

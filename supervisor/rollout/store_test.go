@@ -93,7 +93,7 @@ func TestBootsAreCountedOnTheDisk(t *testing.T) {
 			Version: storeVersion, Namespace: "default", Name: "web-n1", State: Progressing, Manifest: rev.id, Current: rev.id,
 			Good:    good,
 			Begun:   &beginning{Time: time.Now(), Mark: &wallclock.Mark{Boot: "one"}, Boots: 1},
-			History: history(nil).with(rev, time.Now()),
+			History: history(nil).withRevision(rev, time.Now()),
 		}
 		if err := c.store.write("default/web-n1", stored, []*revision{rev}, durably); err != nil {
 			t.Fatal(err)

@@ -104,7 +104,7 @@ func (c *Controller) add(name string, pod *v1.Pod, passed *manifest.PodUpdate) {
 		c.restore(r, stored)
 	} else {
 		r.current = newRevision(pod)
-		r.history = history(nil).with(r.current, time.Now())
+		r.history = history(nil).withRevision(r.current, time.Now())
 		c.move(r, onAdd)
 		c.save(r, later)
 	}
@@ -120,7 +120,7 @@ func (c *Controller) add(name string, pod *v1.Pod, passed *manifest.PodUpdate) {
 				r.lastGood = want
 			}
 			if r.current.id != want.id {
-				r.history = r.history.with(want, time.Now(), r.keepsRevisions()...)
+				r.history = r.history.withRevision(want, time.Now(), r.keepsRevisions()...)
 				c.save(r, later)
 			}
 			r.current = want

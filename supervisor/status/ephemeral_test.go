@@ -26,26 +26,26 @@ func TestEphemeralStatuses(t *testing.T) {
 		}
 		return st
 	}
-	of := func(st v1.PodStatus) v1.ContainerState { return st.EphemeralContainerStatuses[0].State }
+	stateOf := func(st v1.PodStatus) v1.ContainerState { return st.EphemeralContainerStatuses[0].State }
 	waiting := show(nil)
-	if of(waiting).Waiting == nil {
+	if stateOf(waiting).Waiting == nil {
 		t.Errorf("before it starts: %+v", waiting.EphemeralContainerStatuses)
 	}
 	running := show(&waiting, cri.Container{ID: "d", Name: "e", State: cri.StateRunning, SandboxID: "s"})
-	if of(running).Running == nil || running.EphemeralContainerStatuses[0].Started != nil {
+	if stateOf(running).Running == nil || running.EphemeralContainerStatuses[0].Started != nil {
 		t.Errorf("running: %+v", running.EphemeralContainerStatuses)
 	}
 	failed := show(&running, cri.Container{ID: "d", Name: "e", State: cri.StateExited, ExitCode: 3, SandboxID: "s"})
-	if end := of(failed).Terminated; end == nil || end.ExitCode != 3 {
+	if end := stateOf(failed).Terminated; end == nil || end.ExitCode != 3 {
 		t.Errorf("ended: %+v", failed.EphemeralContainerStatuses)
 	}
-	if lost := show(&running); of(lost).Terminated == nil || lost.EphemeralContainerStatuses[0].RestartCount != 0 {
+	if lost := show(&running); stateOf(lost).Terminated == nil || lost.EphemeralContainerStatuses[0].RestartCount != 0 {
 		t.Errorf("it vanished: %+v", lost.EphemeralContainerStatuses)
 	}
 	// The container is removed, and the daemon is a new one: the API server
 	// has its last state.
 	pod.Status.EphemeralContainerStatuses = failed.EphemeralContainerStatuses
-	if end := of(show(nil)).Terminated; end == nil || end.ExitCode != 3 {
+	if end := stateOf(show(nil)).Terminated; end == nil || end.ExitCode != 3 {
 		t.Error("its last state is lost")
 	}
 }

@@ -111,12 +111,12 @@ func TestResourcesOfPod(t *testing.T) {
 		return v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI),
 			v1.ResourceMemory: resource.MustParse(memory)}
 	}
-	of := func(cpu, memory int64) cri.Resources {
+	resources := func(cpu, memory int64) cri.Resources {
 		values := map[v1.ResourceName]int64{v1.ResourceCPU: cpu, v1.ResourceMemory: memory << 20}
 		return cri.Resources{Requests: values, Limits: values}
 	}
-	has := of(100, 64)
-	allocated := Record{Allocated: map[string]cri.Resources{"": of(200, 32)}}
+	has := resources(100, 64)
+	allocated := Record{Allocated: map[string]cri.Resources{"": resources(200, 32)}}
 	resizing := Record{Allocated: allocated.Allocated, CgroupResources: &has}
 	running, rebooted := observed(running("web")), observed(exited("web", 255))
 	rebooted.Sandboxes[0].Ready = false
@@ -125,7 +125,7 @@ func TestResourcesOfPod(t *testing.T) {
 		has, allocated v1.ResourceList
 	}{
 		"settled": {Input{Observed: running,
-			Record: Record{Allocated: map[string]cri.Resources{"": of(300, 96)}}}, list(300, "96Mi"), list(300, "96Mi")},
+			Record: Record{Allocated: map[string]cri.Resources{"": resources(300, 96)}}}, list(300, "96Mi"), list(300, "96Mi")},
 		"resize in progress": {Input{Observed: running, Record: resizing}, list(100, "64Mi"),
 			list(200, "32Mi")},
 		"resize deferred": {

@@ -13,7 +13,7 @@ import (
 	"github.com/podstead/podstead/internal/statefile"
 )
 
-func take(t *testing.T, r *Ranges, uid string) uint32 {
+func mustAllocate(t *testing.T, r *Ranges, uid string) uint32 {
 	t.Helper()
 	got, err := r.Allocate(types.UID(uid))
 	if err != nil {
@@ -31,7 +31,7 @@ func TestRangesAreKeptAndDiffer(t *testing.T) {
 	seen := map[uint32]string{}
 	for i := range 120 { // enough for hash collisions among 4095
 		uid := fmt.Sprintf("pod-%d", i)
-		id := take(t, r, uid)
+		id := mustAllocate(t, r, uid)
 		if other := seen[id]; other != "" {
 			t.Fatalf("%s and %s have the same range", uid, other)
 		}
@@ -39,7 +39,7 @@ func TestRangesAreKeptAndDiffer(t *testing.T) {
 	}
 	again := New(r.pods, statefile.Disk{})
 	for id, uid := range seen {
-		if got := take(t, again, uid); got != id {
+		if got := mustAllocate(t, again, uid); got != id {
 			t.Fatalf("%s had %d, and has %d after a restart", uid, id, got)
 		}
 	}
@@ -68,11 +68,11 @@ func TestRangesAtTheSameTime(t *testing.T) {
 // once that is free.
 func TestRangeOfAPodThatIsGone(t *testing.T) {
 	r := New(t.TempDir(), statefile.Disk{})
-	own := take(t, r, "a")
+	own := mustAllocate(t, r, "a")
 	if err := os.Rename(filepath.Join(r.pods, "a"), filepath.Join(r.pods, "b")); err != nil {
 		t.Fatal(err)
 	}
-	if got := take(t, r, "a"); got == own {
+	if got := mustAllocate(t, r, "a"); got == own {
 		t.Error("two pods have the same range")
 	}
 	for _, uid := range []string{"a", "b"} {
@@ -80,7 +80,7 @@ func TestRangeOfAPodThatIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := take(t, r, "a"); got != own {
+	if got := mustAllocate(t, r, "a"); got != own {
 		t.Errorf("got %d, want %d", got, own)
 	}
 }
@@ -89,7 +89,7 @@ func TestRangeOfAPodThatIsGone(t *testing.T) {
 func TestDamagedFile(t *testing.T) {
 	for _, text := range []string{"", "{}", `{"hostID": 70000}`, `{"hostID": 0}`, "x"} {
 		r := New(t.TempDir(), statefile.Disk{})
-		take(t, r, "a")
+		mustAllocate(t, r, "a")
 		file := filepath.Join(r.pods, "a", fileName)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -45,7 +45,7 @@ func TestOpenBeneath(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		in, err := os.Open(fdpath.Of(int(f.Fd())))
+		in, err := os.Open(fdpath.Path(int(f.Fd())))
 		if err != nil {
 			t.Fatal(err)
 		}

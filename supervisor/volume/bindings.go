@@ -92,8 +92,8 @@ func (v *Volumes) bindingOf(namespace, claim string) (*binding.Binding, error) {
 	return nil, nil
 }
 
-// put adds or replaces a binding.
-func (v *Volumes) put(b *binding.Binding) error {
+// saveBinding adds or replaces a binding.
+func (v *Volumes) saveBinding(b *binding.Binding) error {
 	list := slices.Clone(v.bindings.list)
 	i := slices.IndexFunc(list, func(o binding.Binding) bool { return o.IsOf(b.Namespace, b.Claim) })
 	if i < 0 {
@@ -103,8 +103,8 @@ func (v *Volumes) put(b *binding.Binding) error {
 	return v.save(list)
 }
 
-// drop removes a binding.
-func (v *Volumes) drop(b *binding.Binding) error {
+// removeBinding removes a binding.
+func (v *Volumes) removeBinding(b *binding.Binding) error {
 	return v.save(v.without(b.Namespace, b.Claim))
 }
 
@@ -154,7 +154,7 @@ func (s *setup) bind(claim *v1.PersistentVolumeClaim, ownDirectory bool) (*bindi
 		err = s.save(others)
 	case chosen != nil && (bound == nil || !equality.Semantic.DeepEqual(*chosen, *bound)):
 		chosen.Volume.CreationTimestamp = metav1.Now().Rfc3339Copy()
-		err = s.put(chosen)
+		err = s.saveBinding(chosen)
 	}
 	if failure != nil {
 		return nil, fmt.Errorf("is not bound: %w", failure)

@@ -32,7 +32,7 @@ func TestBindingsFile(t *testing.T) {
 			if err := v.load(); err != nil {
 				return err
 			}
-			return v.put(&binding.Binding{
+			return v.saveBinding(&binding.Binding{
 				Namespace: "default", Claim: "b", Provisioned: true, Used: true,
 				Volume: &v1.PersistentVolume{
 					ObjectMeta: metav1.ObjectMeta{Name: "pv-b"},

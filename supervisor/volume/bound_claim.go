@@ -277,7 +277,7 @@ func (s *setup) recordUse(c *claimVolume, claim *v1.PersistentVolumeClaim) error
 	}
 	if !bound.Used {
 		bound.Used = true
-		if err := s.put(bound); err != nil {
+		if err := s.saveBinding(bound); err != nil {
 			return err
 		}
 	}

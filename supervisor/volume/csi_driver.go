@@ -68,15 +68,15 @@ func (s *setup) applyCluster(driver *csivolume.Driver, v *csivolume.Volume,
 		return fmt.Errorf("tokens for CSI driver %s: %w", v.Driver, err)
 	}
 	if driver.TokensInSecrets {
-		v.Secrets.Publish = with(v.Secrets.Publish, keyTokens, tokens)
+		v.Secrets.Publish = withValue(v.Secrets.Publish, keyTokens, tokens)
 	} else {
-		v.PodContext = with(v.PodContext, keyTokens, tokens)
+		v.PodContext = withValue(v.PodContext, keyTokens, tokens)
 	}
 	return nil
 }
 
-// with returns a copy of a map that has another value.
-func with(values map[string]string, key, value string) map[string]string {
+// withValue returns a copy of a map that has another value.
+func withValue(values map[string]string, key, value string) map[string]string {
 	all := maps.Clone(values)
 	if all == nil {
 		all = map[string]string{}

@@ -43,7 +43,7 @@ func (s *setup) recordCapacity(bound *binding.Binding, size resource.Quantity) e
 	}
 	now.Volume = now.Volume.DeepCopy() // readers of the bindings share it
 	now.Volume.Spec.Capacity[v1.ResourceStorage] = size
-	return s.put(now)
+	return s.saveBinding(now)
 }
 
 // expandForCluster lets the driver expand a volume that a controller of the cluster has expanded, and reports

@@ -50,14 +50,14 @@ func (s *setup) setQuota(ctx context.Context, dir string, limit uint64) error {
 		}
 		return err
 	}
-	above, err := s.Quotas.Of(filepath.Dir(dir))
+	above, err := s.Quotas.Get(filepath.Dir(dir))
 	if err != nil {
 		return err
 	}
 	if above.ID != 0 {
 		return nil // all of the directory is limited already, by the administrator
 	}
-	quota, err := s.Quotas.Of(dir)
+	quota, err := s.Quotas.Get(dir)
 	if err != nil {
 		return err
 	}

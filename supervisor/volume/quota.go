@@ -17,7 +17,7 @@ type Quotas interface {
 	// Enforced returns projectquota.ErrNotEnforced if the file system of a directory has no
 	// enforced quotas.
 	Enforced(dir string) error
-	Of(dir string) (projectquota.Quota, error)
+	Get(dir string) (projectquota.Quota, error)
 	// New returns a project ID that nothing uses, and Assign gives it to a directory with all
 	// that it contains.
 	New(dir string) (uint32, error)
@@ -49,7 +49,7 @@ func (s *setup) enforceSize(ctx context.Context, c *claimVolume, dir string, siz
 		}
 		return err
 	}
-	quota, err := s.Quotas.Of(dir)
+	quota, err := s.Quotas.Get(dir)
 	switch {
 	case err != nil:
 		return err
@@ -57,7 +57,7 @@ func (s *setup) enforceSize(ctx context.Context, c *claimVolume, dir string, siz
 		if err := s.assignProject(ctx, c, dir); err != nil {
 			return err
 		}
-		if quota, err = s.Quotas.Of(dir); err != nil {
+		if quota, err = s.Quotas.Get(dir); err != nil {
 			return err
 		}
 	case !projectquota.IsOwn(quota.ID):
@@ -99,7 +99,7 @@ func (v *Volumes) releaseQuota(dir string) {
 	if v.Quotas == nil {
 		return
 	}
-	if quota, err := v.Quotas.Of(dir); err == nil && projectquota.IsOwn(quota.ID) {
+	if quota, err := v.Quotas.Get(dir); err == nil && projectquota.IsOwn(quota.ID) {
 		_ = v.Quotas.Limit(dir, quota.ID, 0)
 	}
 }

@@ -37,7 +37,7 @@ func (f *fakeQuotas) Enforced(dir string) error {
 	return err
 }
 
-func (f *fakeQuotas) Of(dir string) (projectquota.Quota, error) {
+func (f *fakeQuotas) Get(dir string) (projectquota.Quota, error) {
 	q := f.byPath[dir]
 	q.Limit = f.limits[q.ID]
 	return q, nil
@@ -75,7 +75,7 @@ func (n *storageNode) mustLimit(uid types.UID, dir string, limit uint64, report 
 	if err != nil || result.Volumes["data"].Path != dir {
 		n.t.Fatalf("pod %s uses %q, %v", uid, result.Volumes["data"].Path, err)
 	}
-	if q, _ := n.Quotas.Of(dir); q.Limit != limit {
+	if q, _ := n.Quotas.Get(dir); q.Limit != limit {
 		n.t.Errorf("the limit is %+v, want %d", q, limit)
 	}
 	switch {

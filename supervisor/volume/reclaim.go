@@ -78,7 +78,7 @@ func (v *Volumes) removeVolume(namespace, name string, own bool) (bool, error) {
 	}
 	v.claims.Lock()
 	defer v.claims.Unlock()
-	return true, v.drop(bound)
+	return true, v.removeBinding(bound)
 }
 
 // startRemoval marks a binding, so that no pod uses the volume while it is deleted, also if the daemon ends in between.
@@ -128,7 +128,7 @@ func (v *Volumes) startRemoval(namespace, name string, own bool) (*binding.Bindi
 		return nil, nil // it was bound again
 	}
 	bound.Deleting = true
-	return bound, v.put(bound)
+	return bound, v.saveBinding(bound)
 }
 
 // unusedBinding returns the binding of a claim, nil if it has none. It is ErrClaimInUse if a pod uses the claim.

@@ -123,5 +123,5 @@ func bindMount(source *os.File, target string) error {
 	} else if err := os.WriteFile(target, nil, 0o640); err != nil {
 		return err
 	}
-	return unix.Mount(fdpath.Of(int(source.Fd())), target, "", unix.MS_BIND, "")
+	return unix.Mount(fdpath.Path(int(source.Fd())), target, "", unix.MS_BIND, "")
 }

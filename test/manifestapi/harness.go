@@ -125,7 +125,7 @@ func New(t *testing.T, files map[string]string) *Harness {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
-	for _, run := range []func(context.Context) error{h.Config.Run, source.Run, h.take} {
+	for _, run := range []func(context.Context) error{h.Config.Run, source.Run, h.applyUpdates} {
 		all.Go(func() { _ = run(ctx) })
 	}
 	t.Cleanup(func() {
@@ -137,8 +137,8 @@ func New(t *testing.T, files map[string]string) *Harness {
 	return h
 }
 
-// take applies the updates of the manifests, as the supervisor does.
-func (h *Harness) take(ctx context.Context) error {
+// applyUpdates applies the updates of the manifests, as the supervisor does.
+func (h *Harness) applyUpdates(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():

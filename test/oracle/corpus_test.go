@@ -112,9 +112,9 @@ func compareLoaded(t *testing.T, loaded, decoded *v1.Pod) {
 	if !slices.Contains(ours.Spec.Tolerations, static) {
 		t.Error("a static pod must tolerate NoExecute")
 	}
-	drop := func(toleration v1.Toleration) bool { return toleration == static }
-	ours.Spec.Tolerations = slices.DeleteFunc(ours.Spec.Tolerations, drop)
-	theirs.Spec.Tolerations = slices.DeleteFunc(theirs.Spec.Tolerations, drop)
+	isStatic := func(toleration v1.Toleration) bool { return toleration == static }
+	ours.Spec.Tolerations = slices.DeleteFunc(ours.Spec.Tolerations, isStatic)
+	theirs.Spec.Tolerations = slices.DeleteFunc(theirs.Spec.Tolerations, isStatic)
 	if len(theirs.Spec.Tolerations) == 0 {
 		ours.Spec.Tolerations, theirs.Spec.Tolerations = nil, nil
 	}

@@ -106,7 +106,7 @@ func (c *Converter) object(o object) {
 	case o.kind == "Service":
 		c.services = append(c.services, o)
 	case slices.Contains(kept, o.kind):
-		c.keep(&o)
+		c.addUnchanged(&o)
 	default:
 		c.leaveOut(&o, version)
 	}
@@ -170,8 +170,8 @@ func (c *Converter) leaveOut(o *object, version string) {
 		"")
 }
 
-// keep adds an object as it is.
-func (c *Converter) keep(o *object) {
+// addUnchanged adds an object as it is.
+func (c *Converter) addUnchanged(o *object) {
 	delete(o.value, "status")
 	if o.kind == manifest.KindClaim {
 		spec, _ := o.value["spec"].(map[string]any)

@@ -51,11 +51,11 @@ func Make(in Input) *Summary {
 func nodeOf(in Input) NodeStats {
 	n := in.Node
 	node := NodeStats{
-		NodeName: in.NodeName, StartTime: at(n.BootedAt), CPU: cpuOf(&n.Usage), Memory: memoryOf(&n.Usage),
+		NodeName: in.NodeName, StartTime: timestamp(n.BootedAt), CPU: cpuOf(&n.Usage), Memory: memoryOf(&n.Usage),
 		Swap: swapOf(&n.Usage, n.SwapTotal),
 		SystemContainers: []ContainerStats{
-			{Name: "pods", StartTime: at(n.BootedAt), CPU: cpuOf(&n.Pods), Memory: memoryOf(&n.Pods)},
-			{Name: "kubelet", StartTime: at(n.BootedAt), CPU: cpuOf(&n.Daemon), Memory: memoryOf(&n.Daemon)},
+			{Name: "pods", StartTime: timestamp(n.BootedAt), CPU: cpuOf(&n.Pods), Memory: memoryOf(&n.Pods)},
+			{Name: "kubelet", StartTime: timestamp(n.BootedAt), CPU: cpuOf(&n.Daemon), Memory: memoryOf(&n.Daemon)},
 		},
 	}
 	for _, system := range []struct {
@@ -64,7 +64,7 @@ func nodeOf(in Input) NodeStats {
 	}{{"runtime", &n.Runtime}, {"misc", &n.Misc}} {
 		if system.CPU != nil || system.Memory != nil {
 			node.SystemContainers = append(node.SystemContainers, ContainerStats{
-				Name: system.name, StartTime: at(n.BootedAt), CPU: cpuOf(system.Usage), Memory: memoryOf(system.Usage),
+				Name: system.name, StartTime: timestamp(n.BootedAt), CPU: cpuOf(system.Usage), Memory: memoryOf(system.Usage),
 			})
 		}
 	}
@@ -80,7 +80,7 @@ func nodeOf(in Input) NodeStats {
 		node.Runtime = &RuntimeStats{ImageFs: fsOf(n.ImageFS), ContainerFs: fsOf(n.ContainerFS)}
 	}
 	if n.Processes != nil {
-		node.Rlimit = &RlimitStats{Time: at(n.At), MaxPID: &n.MaxProcesses, NumOfRunning: n.Processes}
+		node.Rlimit = &RlimitStats{Time: timestamp(n.At), MaxPID: &n.MaxProcesses, NumOfRunning: n.Processes}
 	}
 	return node
 }
@@ -88,7 +88,8 @@ func nodeOf(in Input) NodeStats {
 func podOf(in Input, pod *usage.Pod, specs map[types.UID]*v1.Pod) PodStats {
 	p := PodStats{
 		PodRef:    PodReference{Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID)},
-		StartTime: at(pod.StartedAt), CPU: cpuOf(&pod.Usage), Memory: memoryOf(&pod.Usage), Swap: swapOf(&pod.Usage, 0),
+		StartTime: timestamp(pod.StartedAt), CPU: cpuOf(&pod.Usage), Memory: memoryOf(&pod.Usage),
+		Swap:       swapOf(&pod.Usage, 0),
 		Containers: make([]ContainerStats, 0, len(pod.Containers)),
 	}
 	if pod.Processes != nil {
@@ -134,8 +135,9 @@ func podOf(in Input, pod *usage.Pod, specs map[types.UID]*v1.Pod) PodStats {
 }
 
 func containerOf(c *usage.Container, disk *usage.PodDisk) ContainerStats {
-	one := ContainerStats{Name: c.Name, StartTime: at(c.CreatedAt), CPU: cpuOf(&c.Usage), Memory: memoryOf(&c.Usage),
-		Swap: swapOf(&c.Usage, 0)}
+	one := ContainerStats{Name: c.Name, StartTime: timestamp(c.CreatedAt), CPU: cpuOf(&c.Usage),
+		Memory: memoryOf(&c.Usage),
+		Swap:   swapOf(&c.Usage, 0)}
 	if disk == nil {
 		return one
 	}
@@ -164,7 +166,7 @@ func addPressure(in Input, when time.Time, list []usage.Pressure, cpu *CPUStats,
 		case p.Resource == "memory" && memory != nil:
 			memory.PSI = psi
 		case p.Resource == "io" && in.Disks != nil:
-			io = &IOStats{Time: at(when), PSI: psi}
+			io = &IOStats{Time: timestamp(when), PSI: psi}
 		}
 	}
 	return io
@@ -192,7 +194,7 @@ func cpuOf(u *usage.Usage) *CPUStats {
 		return nil
 	}
 	total := uint64(u.CPU.Total)
-	c := &CPUStats{Time: at(u.At), UsageCoreNanoSeconds: &total}
+	c := &CPUStats{Time: timestamp(u.At), UsageCoreNanoSeconds: &total}
 	if u.CPU.Rate != nil {
 		nano := uint64(*u.CPU.Rate * float64(time.Second))
 		c.UsageNanoCores = &nano
@@ -207,7 +209,7 @@ func memoryOf(u *usage.Usage) *MemoryStats {
 	}
 	working := m.WorkingSet()
 	s := &MemoryStats{
-		Time: at(u.At), UsageBytes: &m.Usage, WorkingSetBytes: &working, RSSBytes: &m.RSS,
+		Time: timestamp(u.At), UsageBytes: &m.Usage, WorkingSetBytes: &working, RSSBytes: &m.RSS,
 		PageFaults: &m.PageFaults, MajorPageFaults: &m.MajorPageFaults,
 	}
 	if m.Limit > 0 {
@@ -222,7 +224,7 @@ func swapOf(u *usage.Usage, total uint64) *SwapStats {
 	if u.Memory == nil {
 		return nil
 	}
-	s := &SwapStats{Time: at(u.At), SwapUsageBytes: &u.Memory.Swap}
+	s := &SwapStats{Time: timestamp(u.At), SwapUsageBytes: &u.Memory.Swap}
 	if total > 0 {
 		left := total - min(u.Memory.Swap, total)
 		s.SwapAvailableBytes = &left
@@ -234,7 +236,7 @@ func networkOf(when time.Time, list []usage.Interface) *NetworkStats {
 	if len(list) == 0 {
 		return nil
 	}
-	n := &NetworkStats{Time: at(when)}
+	n := &NetworkStats{Time: timestamp(when)}
 	for i := range list {
 		f := &list[i]
 		n.Interfaces = append(n.Interfaces,
@@ -249,7 +251,7 @@ func fsOf(f *usage.Filesystem) *FsStats {
 		return nil
 	}
 	return &FsStats{
-		Time: at(f.At), AvailableBytes: &f.Available, CapacityBytes: &f.Capacity, UsedBytes: &f.Used,
+		Time: timestamp(f.At), AvailableBytes: &f.Available, CapacityBytes: &f.Capacity, UsedBytes: &f.Used,
 		InodesFree: &f.InodesFree, Inodes: &f.Inodes, InodesUsed: &f.InodesUsed,
 	}
 }
@@ -266,4 +268,4 @@ func claimStats(v *usage.ClaimVolume) FsStats {
 	return stats
 }
 
-func at(t time.Time) metav1.Time { return metav1.NewTime(t) }
+func timestamp(t time.Time) metav1.Time { return metav1.NewTime(t) }

@@ -250,7 +250,7 @@ func checkScrapes(n *harness.Node, name string, burn, hold harness.Instance) {
 	t := n.T
 	t.Helper()
 	var resource, cadvisor harness.Series
-	of := func(container string) []string {
+	valuesOf := func(container string) []string {
 		return []string{`container="` + container + `"`, `namespace="default"`, `pod="` + name + `"`}
 	}
 	var before, working float64
@@ -260,14 +260,16 @@ func checkScrapes(n *harness.Node, name string, burn, hold harness.Instance) {
 		resource, cadvisor = n.Series("/metrics/resource"), n.Series("/metrics/cadvisor")
 		after, _, _ := cgroupUsage(n, burn.Pid)
 		for where, s := range map[string]harness.Series{"resource": resource, "cadvisor": cadvisor} {
-			if got := s.Value(t, "container_cpu_usage_seconds_total", of("burn")...) * 1e9; got < before-1 || got > after+1 {
+			if got := s.Value(t, "container_cpu_usage_seconds_total", valuesOf("burn")...) * 1e9; got < before-1 ||
+				got > after+1 {
 				return fmt.Errorf("%s: burn used %.0f ns, the kernel had %.0f before and %.0f after", where, got, before, after)
 			}
 		}
 		return nil
 	})
 	for where, s := range map[string]harness.Series{"resource": resource, "cadvisor": cadvisor} {
-		mustBeNear(n, where+": working set of hold", s.Value(t, "container_memory_working_set_bytes", of("hold")...), working,
+		mustBeNear(n, where+": working set of hold", s.Value(t, "container_memory_working_set_bytes", valuesOf("hold")...),
+			working,
 			mega)
 	}
 	if pod := resource.Value(t, "pod_cpu_usage_seconds_total", `pod="`+name+`"`); pod*1e9 < before {
@@ -276,11 +278,14 @@ func checkScrapes(n *harness.Node, name string, burn, hold harness.Instance) {
 	if resource.Value(t, "node_cpu_usage_seconds_total") <= 0 || resource.Value(t, "resource_scrape_error") != 0 {
 		t.Error("the node has no usage, or a scrape failed")
 	}
-	mustBeNear(n, "cpu quota of burn", cadvisor.Value(t, "container_spec_cpu_quota", of("burn")...), 10000, 0)
-	mustBeNear(n, "memory limit of hold", cadvisor.Value(t, "container_spec_memory_limit_bytes", of("hold")...), 100*mega,
+	mustBeNear(n, "cpu quota of burn", cadvisor.Value(t, "container_spec_cpu_quota", valuesOf("burn")...), 10000, 0)
+	mustBeNear(n, "memory limit of hold", cadvisor.Value(t, "container_spec_memory_limit_bytes", valuesOf("hold")...),
+		100*mega,
 		0)
-	mustBeNear(n, "periods of burn", cadvisor.Value(t, "container_cpu_cfs_periods_total", of("burn")...), 10000, 9999)
-	mustBeNear(n, "bytes on disk of write", cadvisor.Value(t, "container_fs_usage_bytes", of("write")...), 10*mega, 2*mega)
+	mustBeNear(n, "periods of burn", cadvisor.Value(t, "container_cpu_cfs_periods_total", valuesOf("burn")...), 10000,
+		9999)
+	mustBeNear(n, "bytes on disk of write", cadvisor.Value(t, "container_fs_usage_bytes", valuesOf("write")...), 10*mega,
+		2*mega)
 	cadvisor.Value(t, "container_network_receive_bytes_total", `interface="eth0"`, `pod="`+name+`"`)
 	cadvisor.Value(t, "container_memory_working_set_bytes", `id="/"`)
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// take chooses n of the free CPUs. It returns nil if there are fewer.
-func (t Topology) take(free Set, n int, o Options) Set {
+// choose chooses n of the free CPUs. It returns nil if there are fewer.
+func (t Topology) choose(free Set, n int, o Options) Set {
 	if n > len(free) {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (t Topology) pack(free Set, n int, o Options) Set {
 	}
 	for _, domain := range t.fullestFirst(p.free, inner) {
 		for _, core := range t.fullestFirst(domain, byCore) {
-			p.take(core[:min(p.need, len(core))])
+			p.add(core[:min(p.need, len(core))])
 		}
 	}
 	return p.taken
@@ -51,7 +51,7 @@ type packing struct {
 	need        int
 }
 
-func (p *packing) take(set Set) {
+func (p *packing) add(set Set) {
 	p.taken, p.free, p.need = p.taken.Union(set), p.free.Minus(set), p.need-len(set)
 }
 
@@ -67,7 +67,7 @@ func (p *packing) takeWhole(by key, domain Set) {
 	slices.Sort(names)
 	for _, name := range names {
 		if group := groups[name]; len(group) == sizes[name] && len(group) <= p.need {
-			p.take(group)
+			p.add(group)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func (p *packing) takeWithin(by key) {
 		}
 		p.takeWhole(byCore, group)
 		for _, core := range p.topology.fullestFirst(p.free.Intersect(group), byCore) {
-			p.take(core[:min(p.need, len(core))])
+			p.add(core[:min(p.need, len(core))])
 		}
 		return
 	}

@@ -81,7 +81,7 @@ func TestTake(t *testing.T) {
 		"with the option":                 {caches, "2,4-15", 3, aligned, "4-6"},
 		"no cache has enough":             {caches, "0,4,8,12", 3, aligned, "0,4,8"},
 	} {
-		got := c.on.read(t).take(set(t, c.free), c.n, c.options)
+		got := c.on.read(t).choose(set(t, c.free), c.n, c.options)
 		if got.String() != c.want {
 			t.Errorf("%s: %d of %s are %s, want %s", name, c.n, c.free, got, c.want)
 		}
@@ -96,12 +96,12 @@ func TestTakeIsComplete(t *testing.T) {
 		for _, o := range []Options{{}, {DistributeAcrossNUMA: true}, {AlignByUncoreCache: true},
 			{DistributeAcrossNUMA: true, FullPhysicalCPUs: true}} {
 			for n := 1; n <= len(free); n++ {
-				taken := topology.take(free, n, o)
+				taken := topology.choose(free, n, o)
 				if len(taken) != n || len(NewSet(taken...)) != n || len(taken.Minus(free)) > 0 {
 					t.Fatalf("%+v %+v: %d of %v are %v", machine, o, n, free, taken)
 				}
 			}
-			if taken := topology.take(free, len(free)+1, o); taken != nil {
+			if taken := topology.choose(free, len(free)+1, o); taken != nil {
 				t.Errorf("more than there are: %v", taken)
 			}
 		}
