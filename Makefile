@@ -19,7 +19,7 @@ UNIT         = $(shell $(GO) list ./... | grep -v -e /test/testbed -e /test/e2e 
 SUBJECT     ?=
 E2E_FLAGS   ?=
 
-.PHONY: build release release-check setup check unit shellcheck vulncheck fuzz race oracle e2e life machine test bench compare demo screenshot clean help
+.PHONY: build release release-check setup check unit shellcheck vulncheck fuzz race oracle e2e life machine test bench compare demo screenshot site clean help
 .DEFAULT_GOAL := build
 
 # SECONDS, which make test prints, is of bash.
@@ -136,6 +136,13 @@ demo: ## demonstrate podstead with a private runtime, and clean up; needs root
 
 screenshot: setup ## write docs/session.svg and the output in docs/monitor.md from what the commands print
 	$(GO) test -count=1 -timeout 20m ./test/e2e/docs -run '(TestTaskPages|TestMonitoringExamples)$$' -update-screenshot
+
+HUGO        ?= CGO_ENABLED=0 $(GO) run github.com/gohugoio/hugo@$(HUGO_VERSION)
+
+# Hugo takes its parameters from the environment too. A warning, such as one about a link, is an error.
+site: ## build the documentation as a static site with search into bin/site; it works from its files
+	HUGO_PARAMS_VERSION="$(VERSION)" $(HUGO) --source build/site --destination "$(abspath $(BIN))/site" \
+		--cleanDestinationDir --noBuildLock --panicOnWarning --quiet
 
 clean: ## remove bin/ and dist/
 	rm -rf bin dist

@@ -71,6 +71,16 @@ oras() {
 		fail "failed to build oras $ORAS_VERSION"
 }
 
+# hugo builds the program that makes the site of the documentation.
+hugo() {
+	local dir=$cache/hugo-$HUGO_VERSION
+	[ -x "$dir/hugo" ] && return 0
+	echo "setup: building Hugo $HUGO_VERSION"
+	mkdir -p "$dir"
+	GOBIN=$dir CGO_ENABLED=0 GOFLAGS='' go install -ldflags='-s -w' "github.com/gohugoio/hugo@$HUGO_VERSION" ||
+		fail "failed to build Hugo $HUGO_VERSION"
+}
+
 # tools builds the programs of test/tools with one command, so that what they share is compiled
 # once: kubectl, cosign, the metrics server, and a control plane with kubeadm as one program with a
 # link for each component.
@@ -273,9 +283,10 @@ fi
 
 # The race detector and runc need a C compiler.
 packages gcc libc6-dev libseccomp-dev pkg-config git systemd-container debootstrap etcd-server
-packages lintian man-db rpm shellcheck qemu-user-static
+packages lintian man-db rpm shellcheck qemu-user-static chromium-headless-shell
 newer_containerd
 nfpm
+hugo
 oras
 tools
 sample_device_plugin
