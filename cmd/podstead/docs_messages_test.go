@@ -30,7 +30,6 @@ var quotedFromElsewhere = map[string]string{
 	"Report a vulnerability":              "a button of GitHub",
 	"Run(ctx) error":                      "code",
 	"auth can-i":                          "a command of kubectl",
-	"auth can-i --list":                   "a command of kubectl",
 	"auth whoami":                         "a command of kubectl",
 	"kube down":                           "a command of podman",
 	"kube play":                           "a command of podman",
