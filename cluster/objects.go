@@ -342,6 +342,9 @@ func (o *Objects) RuntimeClass(name string) (*nodev1.RuntimeClass, bool) {
 // Claim returns none: BoundClaim has those of a pod.
 func (o *Objects) Claim(string, string) (*v1.PersistentVolumeClaim, bool) { return nil, false }
 
+// Claims returns none, as Claim does.
+func (o *Objects) Claims() []*v1.PersistentVolumeClaim { return nil }
+
 // Volumes returns none: the cluster binds claims.
 func (o *Objects) Volumes() []*v1.PersistentVolume { return nil }
 

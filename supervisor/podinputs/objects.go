@@ -42,6 +42,7 @@ func (NoObjects) Claim(string, string) (*v1.PersistentVolumeClaim, bool)   { ret
 func (NoObjects) PriorityClass(string) (*schedulingv1.PriorityClass, bool) { return nil, false }
 func (NoObjects) PriorityClasses() []*schedulingv1.PriorityClass           { return nil }
 func (NoObjects) RuntimeClass(string) (*nodev1.RuntimeClass, bool)         { return nil, false }
+func (NoObjects) Claims() []*v1.PersistentVolumeClaim                      { return nil }
 func (NoObjects) Volumes() []*v1.PersistentVolume                          { return nil }
 func (NoObjects) StorageClasses() []*storagev1.StorageClass                { return nil }
 func (NoObjects) Missing(manifest.ObjectRef) (what, remedy string) {

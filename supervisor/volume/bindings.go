@@ -143,7 +143,8 @@ func (s *setup) bind(claim *v1.PersistentVolumeClaim, ownDirectory bool) (*bindi
 	}
 	others := s.without(claim.Namespace, claim.Name)
 	chosen, failure := binding.Choose(&binding.Request{
-		Claim: claim, Volumes: s.req.Objects.Volumes(), Classes: s.req.Objects.StorageClasses(), Bound: others,
+		Claim: claim, Claims: s.req.Objects.Claims(), Volumes: s.req.Objects.Volumes(),
+		Classes: s.req.Objects.StorageClasses(), Bound: others,
 		OnNode: func(selector *v1.NodeSelector) bool { return s.OnNode == nil || s.OnNode(selector) },
 	})
 	if chosen != nil && bound != nil {
@@ -162,8 +163,9 @@ func (s *setup) bind(claim *v1.PersistentVolumeClaim, ownDirectory bool) (*bindi
 	return chosen, err
 }
 
-// StorageObjects are the volumes and classes that manifests declare.
+// StorageObjects are the claims, volumes and classes that manifests declare.
 type StorageObjects interface {
+	Claims() []*v1.PersistentVolumeClaim
 	Volumes() []*v1.PersistentVolume
 	StorageClasses() []*storagev1.StorageClass
 }

@@ -377,3 +377,32 @@ func TestDamagedBindings(t *testing.T) {
 	}
 	n.mustUse("u2", n.disk+"/claims/apps/data")
 }
+
+// A volume that a claim names is not bound to another claim, whichever of their pods starts first.
+func TestNamedVolumeIsNotBoundToAnotherClaim(t *testing.T) {
+	n := newStorageNode(t)
+	disk := filepath.Join(n.disk, "photos")
+	if err := os.MkdirAll(disk, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n.objects.classes = nil
+	n.claim().Spec.StorageClassName = nil
+	n.objects.volumes = []*v1.PersistentVolume{{
+		ObjectMeta: metav1.ObjectMeta{Name: "photos"},
+		Spec: v1.PersistentVolumeSpec{
+			Capacity:    v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			PersistentVolumeSource: v1.PersistentVolumeSource{
+				HostPath: &v1.HostPathVolumeSource{Path: disk},
+			},
+		},
+	}}
+	named := n.claim().DeepCopy()
+	named.Name, named.Spec.VolumeName = "photos", "photos"
+	n.objects.claims["photos"] = named
+	n.mustUse("u1", filepath.Join(n.Claims, "apps/data"))
+	paths, err := setUp(t, n.Volumes, claimPod("u2", "photos"), n.objects)
+	if err != nil || paths["data"] != disk {
+		t.Errorf("the claim that names the volume has %s, %v", paths["data"], err)
+	}
+}

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -61,6 +62,7 @@ func (f fixed) Claim(_, name string) (*v1.PersistentVolumeClaim, bool) {
 	return found, found != nil
 }
 
+func (f fixed) Claims() []*v1.PersistentVolumeClaim       { return slices.Collect(maps.Values(f.claims)) }
 func (f fixed) Volumes() []*v1.PersistentVolume           { return f.volumes }
 func (f fixed) StorageClasses() []*storagev1.StorageClass { return f.classes }
 

@@ -39,7 +39,8 @@ func (b *Binding) IsOf(namespace, claim string) bool {
 // Request is a claim that is not bound, and what it can be bound to.
 type Request struct {
 	Claim *v1.PersistentVolumeClaim
-	// Volumes and Classes are those that manifests declare.
+	// Claims, Volumes and Classes are those that manifests declare; Claim may be among them.
+	Claims  []*v1.PersistentVolumeClaim
 	Volumes []*v1.PersistentVolume
 	Classes []*storagev1.StorageClass
 	// Bound are the existing bindings.

@@ -76,11 +76,15 @@ func TestChoose(t *testing.T) {
 	none := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "ssd"}, Provisioner: validation.ProvisionerNone}
 	asBlock := func(s *v1.PersistentVolumeClaimSpec) { mode := v1.PersistentVolumeBlock; s.VolumeMode = &mode }
 	noClass := func(s *v1.PersistentVolumeClaimSpec) { s.StorageClassName = nil }
+	other := claim(func(s *v1.PersistentVolumeClaimSpec) { s.VolumeName = "a" })
+	other.Name = "other"
 	for name, test := range map[string]struct {
 		claim   *v1.PersistentVolumeClaim
 		volumes []*v1.PersistentVolume
 		classes []*storagev1.StorageClass
-		bound   []Binding
+		// claims are declared in addition to the claim.
+		claims []*v1.PersistentVolumeClaim
+		bound  []Binding
 		// want is the name of the volume, "own" for a directory of its own; else fault are
 		// parts of the error.
 		want  string
@@ -104,6 +108,18 @@ func TestChoose(t *testing.T) {
 		"not one that is reserved": {claim: claim(nil),
 			volumes: []*v1.PersistentVolume{reserved(volume("a", "ssd", "2Gi"), "other")},
 			fault:   []string{"a is reserved for claim apps/other"}},
+		"not one that another claim names": {claim: claim(nil), claims: []*v1.PersistentVolumeClaim{other},
+			volumes: []*v1.PersistentVolume{volume("a", "ssd", "2Gi"), volume("b", "ssd", "9Gi")}, want: "b"},
+		"none but one that another claim names": {claim: claim(nil), claims: []*v1.PersistentVolumeClaim{other},
+			volumes: []*v1.PersistentVolume{volume("a", "ssd", "2Gi")},
+			fault:   []string{"a is reserved for claim apps/other, which names it in spec.volumeName"}},
+		"an own directory instead of one that another claim names": {claim: claim(noClass),
+			claims: []*v1.PersistentVolumeClaim{other}, volumes: []*v1.PersistentVolume{volume("a", "", "2Gi")}, want: "own"},
+		"one that both name": {claim: claim(func(s *v1.PersistentVolumeClaimSpec) { s.VolumeName = "a" }),
+			claims: []*v1.PersistentVolumeClaim{other}, volumes: []*v1.PersistentVolume{volume("a", "ssd", "2Gi")}, want: "a"},
+		"one that another claim names but is reserved for it": {claim: claim(nil),
+			claims:  []*v1.PersistentVolumeClaim{other},
+			volumes: []*v1.PersistentVolume{reserved(volume("a", "ssd", "2Gi"), "data")}, want: "a"},
 		"the one that is reserved for it": {claim: claim(nil),
 			volumes: []*v1.PersistentVolume{volume("a", "ssd", "2Gi"), reserved(volume("b", "hdd", "9Gi"), "data")}, want: "b"},
 		"not one that is on another node": {claim: claim(nil),
@@ -159,7 +175,8 @@ func TestChoose(t *testing.T) {
 			s.StorageClassName, s.Selector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{"disk": "x"}}
 		}), fault: []string{"no PersistentVolume is declared", "whose labels match spec.selector"}},
 	} {
-		got, err := Choose(&Request{Claim: test.claim, Volumes: test.volumes, Classes: test.classes, Bound: test.bound,
+		got, err := Choose(&Request{Claim: test.claim, Claims: append(test.claims, test.claim), Volumes: test.volumes,
+			Classes: test.classes, Bound: test.bound,
 			OnNode: func(*v1.NodeSelector) bool { return false }})
 		chosen := "own"
 		if got != nil {

@@ -93,6 +93,9 @@ func (c *chooser) unusable(volume *v1.PersistentVolume) string {
 	if ref := volume.Spec.ClaimRef; ref != nil && (ref.Namespace != c.Claim.Namespace || ref.Name != c.Claim.Name) {
 		return fmt.Sprintf("is reserved for claim %s/%s by spec.claimRef", ref.Namespace, ref.Name)
 	}
+	if other := c.namedBy(volume); other != nil {
+		return fmt.Sprintf("is reserved for claim %s/%s, which names it in spec.volumeName", other.Namespace, other.Name)
+	}
 	if have, want := ModeOf(volume.Spec.VolumeMode), ModeOf(c.Claim.Spec.VolumeMode); have != want {
 		return fmt.Sprintf("has volumeMode %s, not %s", have, want)
 	}
@@ -104,6 +107,22 @@ func (c *chooser) unusable(volume *v1.PersistentVolume) string {
 		return "is not on this node, as spec.nodeAffinity says"
 	}
 	return ""
+}
+
+// namedBy returns another claim that names a volume, which is reserved by that unless the volume or the claim itself
+// says otherwise; nil without one. A cluster knows no such reservation, and binds the volume to the claim that comes
+// first: on a node without one, that would depend on which pod starts first, and a claim that means a directory
+// would get the disk of another one.
+func (c *chooser) namedBy(volume *v1.PersistentVolume) *v1.PersistentVolumeClaim {
+	if volume.Spec.ClaimRef != nil || c.Claim.Spec.VolumeName == volume.Name {
+		return nil
+	}
+	for _, other := range c.Claims {
+		if other.Spec.VolumeName == volume.Name {
+			return other
+		}
+	}
+	return nil
 }
 
 // unlike is unusable for what a volume that is reserved for the claim need not have.
