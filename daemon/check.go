@@ -34,8 +34,8 @@ that fix what is missing.
 
 The command accepts the flags of run, and checks the host for a daemon with these
 flags. Without flags it uses those of a running daemon. It changes nothing, except with
---fix, which runs the commands that need no decision and then checks again. The exit code
-is 1 if something prevents pods from running.`,
+--fix, which runs the commands that need no decision and checks again after each. The exit
+code is 1 if something prevents pods from running.`,
 		Example: `  podstead check
   podstead check --fix
   podstead check --config ./config.yaml
@@ -82,7 +82,7 @@ is 1 if something prevents pods from running.`,
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`format`: json, or text without it")
-	cmd.Flags().BoolVar(&fix, "fix", false, "run the fixes that need no decision, then check again")
+	cmd.Flags().BoolVar(&fix, "fix", false, "run the fixes that need no decision, and check again after each")
 	o.AddFlags(cmd.Flags())
 	helpInGroups(cmd)
 	return cmd
@@ -92,12 +92,12 @@ is 1 if something prevents pods from running.`,
 // files. Without valid settings nothing else can be checked. The error is for the command
 // line.
 func checkConfig(o *config.Options, flags *pflag.FlagSet) ([]preflight.Finding, error) {
-	const check = "configuration"
+	const check = "configuration" // also the name of its group
 	notices, err := o.Complete(flags)
 	if inFile := (*config.FileError)(nil); errors.As(err, &inFile) {
 		var list []preflight.Finding
 		for line := range strings.SplitSeq(err.Error(), "\n") {
-			list = append(list, preflight.Finding{Check: check, Level: preflight.Fail, Message: line,
+			list = append(list, preflight.Finding{Group: check, Check: check, Level: preflight.Fail, Message: line,
 				Fix: "correct the file; docs/configuration.md lists the fields"})
 		}
 		return list, nil
@@ -107,10 +107,10 @@ func checkConfig(o *config.Options, flags *pflag.FlagSet) ([]preflight.Finding, 
 	}
 	var list []preflight.Finding
 	for _, notice := range notices {
-		list = append(list, preflight.Finding{Check: check, Level: preflight.Warn, Message: notice})
+		list = append(list, preflight.Finding{Group: check, Check: check, Level: preflight.Warn, Message: notice})
 	}
 	if files := o.ConfigFiles(); len(list) == 0 && len(files) > 0 {
-		list = append(list, preflight.Finding{Check: check, Level: preflight.OK, Message: strings.Join(files, ", ")})
+		list = append(list, preflight.Finding{Group: check, Check: check, Level: preflight.OK, Message: strings.Join(files, ", ")})
 	}
 	return list, nil
 }

@@ -75,18 +75,30 @@ type Runtime struct {
 	Images string
 }
 
-// Run runs all checks, in the order in which a user would fix their findings.
-func Run(h Host, s Settings) []Finding {
-	var list []Finding
-	for _, check := range []func(*Host, *Settings) []Finding{
-		daemon, user, capabilities, kubelets,
-		runtimeStatus, pauseImage, binaries,
-		network, iptables, forwarding, bridgeFilter, loopback, resolver, podDNS, route,
-		hierarchies, controllers, cgroupDriver,
-		overlay, kernelSettings, inotify, swap,
-		ports, directories, disks, clock, machineID,
-	} {
-		list = append(list, check(&h, &s)...)
+// groups are all checks by what they are about, in the order in which a user would fix their findings.
+var groups = []struct {
+	name   string
+	checks []func(*Host, *Settings) []Finding
+}{
+	{"daemon", []func(*Host, *Settings) []Finding{daemon, user, capabilities, kubelets}},
+	{"runtime", []func(*Host, *Settings) []Finding{runtimeStatus, pauseImage, binaries}},
+	{"network", []func(*Host, *Settings) []Finding{
+		network, iptables, forwarding, bridgeFilter, loopback, resolver, podDNS, route, ports}},
+	{"kernel", []func(*Host, *Settings) []Finding{
+		hierarchies, controllers, cgroupDriver, overlay, kernelSettings, inotify, swap}},
+	{"storage", []func(*Host, *Settings) []Finding{directories, disks}},
+	{"node", []func(*Host, *Settings) []Finding{clock, machineID}},
+}
+
+// Run runs all checks.
+func Run(h Host, s Settings) (list []Finding) {
+	for _, g := range groups {
+		for _, check := range g.checks {
+			for _, f := range check(&h, &s) {
+				f.Group = g.name
+				list = append(list, f)
+			}
+		}
 	}
 	return list
 }

@@ -66,11 +66,15 @@ func clock(h *Host, s *Settings) []Finding {
 			now.UTC().Format(time.DateOnly), built.UTC().Format(time.DateOnly))
 	}
 	synchronized, err := h.Synchronized()
+	fix := "apt-get install chrony  (or start another NTP client)"
+	if h.exists("run/systemd/system") && h.command("timedatectl") != "" {
+		fix = "timedatectl set-ntp true  (or: apt-get install chrony)"
+	}
 	switch {
 	case err != nil:
 		return warn("clock", "", "failed to read the clock status from the kernel: %v", err)
 	case !synchronized:
-		return warn("clock", "timedatectl set-ntp true  (or: apt-get install chrony)",
+		return warn("clock", fix,
 			"the clock is not synchronized: certificates and log timestamps depend on it")
 	}
 	return ok("clock", "the clock is synchronized")

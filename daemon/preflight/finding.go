@@ -14,7 +14,8 @@ const (
 
 // Finding is the result of a check.
 type Finding struct {
-	// Check is the name of the check, such as clock.
+	// Group is what the check is about, such as network. Check is its name, such as route.
+	Group   string `json:"group"`
 	Check   string `json:"check"`
 	Level   Level  `json:"level"`
 	Message string `json:"message"`

@@ -79,7 +79,7 @@ var importRules = []importRule{
 	{"config/configfile", []string{"internal"}},
 	{"config", []string{"internal", "node", "config/configfile"}},
 	{"daemon", []string{"*"}},
-	{"daemon/preflight", []string{"internal", "cri"}},
+	{"daemon/preflight", []string{"internal", "cri", "cli/terminal"}},
 	{"build", nil},
 	{"test", []string{"*"}},
 }
