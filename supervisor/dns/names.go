@@ -27,9 +27,10 @@ func (s Settings) Hostname(pod *v1.Pod) (string, error) {
 	}
 	full := name + "." + domain
 	if len(full) > maxHostname {
-		return "", fmt.Errorf("setHostnameAsFQDN: host name %s has %d characters, and at most %d are allowed; shorten "+
-			"hostname, subdomain or the cluster domain",
-			full, len(full), maxHostname)
+		// The kubelet's words, which people search for.
+		return "", fmt.Errorf("failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long (%d "+
+			"characters is the max, %d characters requested); shorten hostname, subdomain or the cluster domain, or "+
+			"remove setHostnameAsFQDN", full, maxHostname, len(full))
 	}
 	return full, nil
 }
