@@ -25,6 +25,8 @@ func (s *disruptions) terminal(a *attempt) *status.Terminal {
 	a.run.record.Rejected = a.policy.Rejects && len(a.observed.Containers) == 0
 	s.reports.metrics.PodDisrupted(d.Reason, d.Signal)
 	s.reports.events.Event(a.pod, v1.EventTypeWarning, d.Reason, d.Message)
+	// A kubelet shows Succeeded instead if the containers end with code 0 (upstream's CriticalPod specs expect it), and
+	// a Job counts the pod as done.
 	return &status.Terminal{Phase: v1.PodFailed, Cause: status.Cause{Reason: d.Reason, Message: d.Message}}
 }
 
