@@ -86,8 +86,9 @@ func rolloutStatusCommand() *cobra.Command {
 all pods.
 
 The exit code is 0 if the revision of the manifest, or another one on request, is in effect
-and ready or has succeeded, 1 if it was rolled back or has failed, or if its manifest is
-invalid, and 124 if the rollout is still in progress, or the pod not ready, after --timeout.
+and ready or has succeeded, 1 if it was rolled back, has failed or cannot be resized, or if
+its manifest is invalid, and 124 if the rollout is still in progress, or the pod not ready
+or not resized, after --timeout.
 
   Stable        the revision of the manifest is in effect
   Preparing     its images and objects are prepared, the previous one runs on
@@ -173,7 +174,7 @@ func reportRollout(cmd *cobra.Command, o rolloutOptions, pod *v1.Pod, r *api.Rol
 		text := objects.RolloutSummary(r, time.Now())
 		switch {
 		case notReady != "":
-			text = string(r.State) + ": revision " + r.Revision + " is in effect, but not ready: " + terminal.OneLine(notReady)
+			text = string(r.State) + ": revision " + r.Revision + " is in effect, but " + terminal.OneLine(notReady)
 		case r.State == api.RolloutStable:
 			text = "successfully rolled out, revision " + r.Revision
 			if r.Message != "" {

@@ -166,6 +166,9 @@ func (s *Status) Text(t terminal.Terminal) string {
 			line("Rollout:", notice, color)
 		}
 	}
+	for _, text := range s.resizes() {
+		line("Resize:", text, terminal.Yellow)
+	}
 	for _, text := range s.outdated() {
 		line("Outdated:", text, terminal.Yellow)
 	}
@@ -200,10 +203,16 @@ func (s *Status) Text(t terminal.Terminal) string {
 }
 
 // outdated returns, by pod, which containers run with a previous ConfigMap or Secret.
-func (s *Status) outdated() []string {
+func (s *Status) outdated() []string { return s.each(podtable.Outdated) }
+
+// resizes returns, by pod, why it does not have the resources of its manifest.
+func (s *Status) resizes() []string { return s.each(podtable.Resize) }
+
+// each returns, by pod, what is reported about it, without the pods about which there is nothing.
+func (s *Status) each(report func(*v1.Pod) string) []string {
 	all := []string{}
 	for i := range s.Pods {
-		if text := podtable.Outdated(&s.Pods[i]); text != "" {
+		if text := report(&s.Pods[i]); text != "" {
 			all = append(all, s.Pods[i].Namespace+"/"+manifest.BaseName(&s.Pods[i])+": "+terminal.OneLine(text))
 		}
 	}
@@ -367,6 +376,6 @@ func (s *Status) Summary() map[string]any {
 		"node": s.Node.Name, "ready": objects.NodeReady(&s.Node), "healthy": s.Healthy(),
 		"pressure": pressure, "storageFault": objects.StorageFault(&s.Node), "faults": faults, "warnings": warnings,
 		"pods":    counts,
-		"unready": unready, "rollouts": rollouts, "outdated": s.outdated(), "ignored": s.ignored(),
+		"unready": unready, "rollouts": rollouts, "outdated": s.outdated(), "resizes": s.resizes(), "ignored": s.ignored(),
 	}
 }

@@ -51,7 +51,7 @@ func FindCauses(ctx context.Context, c *client.Client, pods []v1.Pod) Causes {
 				text = failure
 			}
 		}
-		if text = terminal.OneLine(cmp.Or(text, podtable.Outdated(p), listeners.Find(p))); text != "" {
+		if text = terminal.OneLine(cmp.Or(text, podtable.Resize(p), podtable.Outdated(p), listeners.Find(p))); text != "" {
 			causes[podKey(p)] = text
 		}
 	}

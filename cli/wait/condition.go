@@ -57,7 +57,7 @@ func podReady(o *objects.Object) (bool, string, error) {
 	return false, podProgress(p, o.Cause), nil
 }
 
-// hasRevision is met when the pod runs the revision and is ready or has succeeded.
+// hasRevision is met when the pod runs the revision, has its resources, and is ready or has succeeded.
 func hasRevision(hash string) Condition {
 	return func(o *objects.Object) (bool, string, error) {
 		p, err := objects.DecodePod(o)
@@ -70,7 +70,11 @@ func hasRevision(hash string) Condition {
 		if p.Status.Phase == v1.PodSucceeded {
 			return true, "", nil
 		}
-		return podReady(o)
+		if ready, state, err := podReady(o); !ready || err != nil {
+			return false, state, err
+		}
+		state := resizing(p)
+		return state == "", state, nil
 	}
 }
 
@@ -255,7 +259,7 @@ func (w *Waiter) SetCondition(condition, value string, hasValue bool) error {
 		}
 	}
 	if condition == "revision" {
-		w.check = w.checkRejected
+		w.check = w.checkSettled(nil)
 	}
 	return nil
 }

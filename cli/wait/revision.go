@@ -62,13 +62,7 @@ func (w *Waiter) SetRevisions(ctx context.Context, files []string) error {
 				revision: hash})
 		}
 	}
-	began := time.Now()
-	w.check = func(ctx context.Context) error {
-		if err := w.checkRejected(ctx); err != nil || time.Since(began) < settleTime {
-			return err
-		}
-		return checkFaults(ctx, w.Client, files)
-	}
+	w.check = w.checkSettled(func(ctx context.Context) error { return checkFaults(ctx, w.Client, files) })
 	return nil
 }
 

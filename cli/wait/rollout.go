@@ -47,7 +47,10 @@ func (w *Rollout) Ended(ctx context.Context) (*api.Rollout, error) {
 		r, err := objects.FindRollout(limited, w.Client, w.Pod.Namespace, w.Pod.Name)
 		reason := ""
 		if err == nil && r != nil && r.Ended() {
-			_, reason, err = notReady(limited, w.Client, r)
+			var o *objects.Object
+			if o, reason, err = notReady(limited, w.Client, r); err == nil && time.Since(began) > settleTime {
+				err = cannotResize(o)
+			}
 		}
 		switch {
 		case err != nil && errors.Is(limited.Err(), context.DeadlineExceeded):
@@ -131,17 +134,24 @@ func (w *Rollout) unread(ctx context.Context) (func(context.Context) bool, error
 	return nil, nil
 }
 
-// NotReady returns why the pod of a rollout that has ended is neither ready nor has succeeded,
-// with the cause, empty if it is, if it was rolled back, or if the daemon is too old to say which
-// pod it is. The error is for a pod that has failed and is not restarted.
+// NotReady returns why the pod of a rollout that has ended is neither ready nor has succeeded, with the
+// cause, or lacks the resources of its manifest. It is empty if neither is so, if the pod was rolled back, or
+// if the daemon is too old to say which pod it is. The error is for a pod that has failed and is not restarted,
+// and for resources that it cannot get.
 func NotReady(ctx context.Context, c *client.Client, r *api.Rollout) (string, error) {
 	pod, state, err := notReady(ctx, c, r)
 	if err != nil || pod == nil || state == "" {
 		return state, err
 	}
+	if err := cannotResize(pod); err != nil {
+		return "", err
+	}
+	if ready, _, err := podReady(pod); ready && err == nil {
+		return state, nil
+	}
 	pod.Cause = findCause(ctx, c, pod)
 	_, state, err = hasRevision(string(r.UID))(pod)
-	return state, err
+	return "not ready: " + state, err
 }
 
 // notReady is NotReady without the cause, for which logs and events are read. It returns the pod
