@@ -14,6 +14,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/connect"
 	"github.com/podstead/podstead/cri/imagearchives"
+	"github.com/podstead/podstead/cri/imagestore"
 	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/httpapi"
 	"github.com/podstead/podstead/internal/logging"
@@ -53,8 +54,10 @@ type daemon struct {
 	tracer  *tracing.Tracer
 	runtime *connect.Runtime
 	// instance labels the pods of this daemon.
-	instance    string
-	pulls       *cri.ObservedPulls
+	instance string
+	pulls    *cri.ObservedPulls
+	// images pulls with pulls, and syncs what was pulled or loaded before it is used.
+	images      *imagestore.Store
 	pullRecords *pullrecords.Records
 	// openRegistries
 	registries *registry.Client

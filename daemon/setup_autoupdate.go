@@ -17,7 +17,7 @@ func (d *daemon) createAutoUpdate() {
 		Schedule: autoupdate.Schedule{Interval: o.AutoUpdate.Interval, Windows: o.AutoUpdate.Windows, Node: d.nodeName},
 		Rollouts: d.sources.rollouts, Registry: d.registries, Images: d.runtime.Client,
 		Pull: func(ctx context.Context, image string, credentials cri.PullCredentials) error {
-			_, _, err := cri.PullImage(ctx, d.pulls, d.pullRecords, image, credentials)
+			_, _, err := cri.PullImage(ctx, d.images, d.pullRecords, image, credentials)
 			return err
 		},
 		Observed: d.observers.pleg.Observed,

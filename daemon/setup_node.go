@@ -60,11 +60,11 @@ func (d *daemon) createNodeServices(context.Context) error {
 	d.pulls.OnMeasured(p.counters.ImagePulled)
 	d.createAutoUpdate()
 	loader := imageload.New(imageload.Config{
-		Client: d.runtime.Client, Private: d.runtime.Private, Images: d.pulls, Imported: n.images.Pulled,
+		Client: d.runtime.Client, Private: d.runtime.Private, Images: d.images, Imported: n.images.Pulled,
 		Temp: archive.TempSpace{Dir: imageload.Dir(o.Paths.Root), Reserved: d.reservedSpace},
 	})
 	n.imageView = imageview.View{
-		Node: n.images, Service: d.pulls, Records: d.pullRecords, Credentials: d.sup.PullCredentials, Loader: loader,
+		Node: n.images, Service: d.images, Records: d.pullRecords, Credentials: d.sup.PullCredentials, Loader: loader,
 		Archives: d.archives.Status, Changed: d.sup.ImagesAdded, Loaded: n.updater.ImagesLoaded,
 	}
 	d.start(func(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/podstead/podstead/config"
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/connect"
+	"github.com/podstead/podstead/cri/imagestore"
 	"github.com/podstead/podstead/cri/private"
 	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/daemon/preflight"
@@ -43,6 +44,7 @@ func (d *daemon) openRuntime(ctx context.Context) error {
 		return err
 	}
 	d.runtime, d.pulls = rt, cri.NewObservedPulls(rt.Client)
+	d.images = imagestore.New(imagestore.Config{Runtime: d.pulls, Mount: rt.Client.ImageMount, Log: d.log})
 	d.pullRecords = pullrecords.Open(
 		pullrecords.Config{Dir: pullrecords.Dir(o.Paths.Root), Images: rt.Client, Disk: d.disk, Log: d.log})
 	d.closeLater(rt.Client)

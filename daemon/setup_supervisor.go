@@ -164,7 +164,7 @@ func (d *daemon) newSyncer(backoff *cri.Backoff, settings cgroupvalues.Settings)
 func (d *daemon) imageConfig() cri.ImageConfig {
 	o, counters := d.opts, d.observers.counters
 	return cri.ImageConfig{
-		Runtime: d.pulls, ParallelPulls: o.Runtime.ParallelPulls, Policy: o.Cluster.Verification, Records: d.pullRecords,
+		Runtime: d.images, ParallelPulls: o.Runtime.ParallelPulls, Policy: o.Cluster.Verification, Records: d.pullRecords,
 		Archives: d.archives,
 		Ensured: func(e cri.EnsuredImage) {
 			counters.ImageEnsured(string(e.Policy), e.Present, e.PullRequired, e.Checked)

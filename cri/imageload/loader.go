@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/archive"
 	"github.com/podstead/podstead/cri/private"
@@ -23,13 +25,20 @@ type Config struct {
 	// Private is the private containerd if Client is connected to that one,
 	// else nil.
 	Private *private.Containerd
-	// Images pulls through Client and reports each pull.
-	Images cri.ImageRuntime
+	// Images pulls through Client, and reports and syncs each pull. Implemented by imagestore.Store.
+	Images Images
 	// Imported is called for each image that was imported without a pull, with
 	// the ID that its name had before, empty if it had none.
 	Imported func(ctx context.Context, name, before string)
 	// Temp is where archives are stored while they are loaded; see Dir.
 	Temp archive.TempSpace
+}
+
+// Images is where images are loaded to.
+type Images interface {
+	PullImage(ctx context.Context, image string, auth *runtimeapi.AuthConfig) (string, error)
+	// Add runs add, which brings images with these names, and returns when they are synced to the disk.
+	Add(ctx context.Context, names []string, add func() error) error
 }
 
 // Loader loads archives. It loads one at a time; further ones wait.
@@ -164,6 +173,7 @@ const (
 
 // importWith imports images with containerd's own command.
 func (l *Loader) importWith(ctx context.Context, ctr, socket string, images []*archive.Image) error {
+	var names, visible []string
 	before := map[string]string{}
 	for _, i := range images {
 		for _, name := range i.Names {
@@ -172,20 +182,27 @@ func (l *Loader) importWith(ctx context.Context, ctr, socket string, images []*a
 				return err
 			}
 			before[name] = stored.ID
+			names = append(names, name)
 		}
 	}
-	if err := archive.Import(ctx, ctr, socket, images); err != nil {
-		return err
-	}
-	for _, i := range images {
-		for _, name := range i.Names {
-			if err := l.awaitVisible(ctx, name, i.ID); err != nil {
-				return err
+	err := l.cfg.Images.Add(ctx, names, func() error {
+		if err := archive.Import(ctx, ctr, socket, images); err != nil {
+			return err
+		}
+		for _, i := range images {
+			for _, name := range i.Names {
+				if err := l.awaitVisible(ctx, name, i.ID); err != nil {
+					return err
+				}
+				visible = append(visible, name)
 			}
-			l.cfg.Imported(ctx, name, before[name])
 		}
+		return nil
+	})
+	for _, name := range visible {
+		l.cfg.Imported(ctx, name, before[name])
 	}
-	return nil
+	return err
 }
 
 // awaitVisible waits until the runtime lists an image under its name.

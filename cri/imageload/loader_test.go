@@ -11,6 +11,7 @@ import (
 	"github.com/podstead/podstead/cri/archive"
 	"github.com/podstead/podstead/cri/critest"
 	"github.com/podstead/podstead/cri/imageload"
+	"github.com/podstead/podstead/cri/imagestore"
 )
 
 // An image that cannot be loaded is an input error, and the message states the
@@ -34,7 +35,8 @@ func TestLoadErrors(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = client.Close() })
 			loader := imageload.New(imageload.Config{
-				Client: client, Images: client, Temp: archive.TempSpace{Dir: imageload.Dir(t.TempDir())},
+				Client: client, Images: imagestore.New(imagestore.Config{Runtime: client}),
+				Temp:     archive.TempSpace{Dir: imageload.Dir(t.TempDir())},
 				Imported: func(context.Context, string, string) { t.Error("an image was imported") },
 			})
 			_, err = loader.Load(t.Context(), strings.NewReader("no archive"), "")

@@ -74,7 +74,10 @@ func (c Config) CertsDir() string { return filepath.Join(c.Root, "certs.d") }
 
 // configText is a version 2 config, which containerd 1.6, 1.7 and 2.x read.
 // restrict_oom_score_adj lets pods start where the host withholds
-// CAP_SYS_RESOURCE; the opt plugin's default directory is outside Root. CDI is disabled by
+// CAP_SYS_RESOURCE; the opt plugin's default directory is outside Root. sync_fs
+// makes 1.7.26, 2.0 and later ones sync each layer that they unpack for a client of their diff service, which is every
+// client but the transfer service with which 2.1 and later pull; others ignore it (package imagestore syncs for them).
+// CDI is disabled by
 // default up to containerd 1.7, and 1.6 ignores the setting; the specifications are in /etc/cdi and
 // /var/run/cdi. A containerd that
 // starts kills the containers of each shim that does not respond in time, by default 5 s,
@@ -94,6 +97,9 @@ state = %[2]q
 
 [plugins."io.containerd.internal.v1.opt"]
   path = %[4]q
+
+[plugins."io.containerd.service.v1.diff-service"]
+  sync_fs = true
 
 [plugins."io.containerd.grpc.v1.cri"]
   stream_server_address = "127.0.0.1"

@@ -39,6 +39,7 @@ var importRules = []importRule{
 	{"cri/connect", []string{"internal", "cri"}},
 	{"cri/private", []string{"internal"}},
 	{"cri/imageload", []string{"internal", "cri"}},
+	{"cri/imagestore", []string{"internal", "cri"}},
 	{"cri/imagearchives", []string{"internal", "cri"}},
 	{"gc", []string{"internal", "cri"}},
 	{"supervisor", []string{"api", "internal", "cri", "probe", "manifest", "gc", "supervisor"}},
