@@ -273,4 +273,3 @@ func TestSyncFS(t *testing.T) {
 		t.Error("no error")
 	}
 }
-

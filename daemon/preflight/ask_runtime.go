@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -42,8 +43,11 @@ func (r *Runtime) Ask(ctx context.Context) (shown cri.RuntimeConfig) {
 	shown, _ = client.RuntimeConfig(ctx)
 	r.Images, _ = client.ImageMount(ctx)
 	r.RestrictsOOMScore = shown.RestrictOOMScoreAdj
-	if r.PauseImage = shown.SandboxImage; r.PauseImage == "" && r.Name == "containerd" {
-		r.PauseImage = containerdPauseImage(ctx, r.PID)
+	r.PauseImage = shown.SandboxImage
+	if r.Name == "containerd" {
+		dump := containerdDump(ctx, r.PID)
+		r.SyncsLayers = syncsLayers.MatchString(dump)
+		r.PauseImage = cmp.Or(r.PauseImage, pinnedSandbox(dump))
 	}
 	if r.PauseImage != "" {
 		image, err := client.ImageStatus(ctx, r.PauseImage)

@@ -73,6 +73,8 @@ type Runtime struct {
 	// Images is a directory on the file system of the images, empty if the runtime
 	// does not report it.
 	Images string
+	// SyncsLayers reports that a containerd of the system is configured to sync the layers that it unpacks.
+	SyncsLayers bool
 }
 
 // groups are all checks by what they are about, in the order in which a user would fix their findings.
@@ -81,7 +83,7 @@ var groups = []struct {
 	checks []func(*Host, *Settings) []Finding
 }{
 	{"daemon", []func(*Host, *Settings) []Finding{daemon, user, capabilities, kubelets}},
-	{"runtime", []func(*Host, *Settings) []Finding{runtimeStatus, pauseImage, binaries}},
+	{"runtime", []func(*Host, *Settings) []Finding{runtimeStatus, pauseImage, imageSync, binaries}},
 	{"network", []func(*Host, *Settings) []Finding{
 		network, iptables, forwarding, bridgeFilter, loopback, resolver, podDNS, route, ports}},
 	{"kernel", []func(*Host, *Settings) []Finding{

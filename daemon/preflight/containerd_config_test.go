@@ -79,15 +79,15 @@ func TestPinnedSandbox(t *testing.T) {
 		"[plugins.'io.containerd.cri.v1.images'.pinned_images]\n[x]\nsandbox = 'a'\n":                   "",
 		"[x]\nsandbox = 'a'\n": "", "": "",
 	} {
-		if got := pinnedSandbox(strings.NewReader(config)); got != want {
+		if got := pinnedSandbox(config); got != want {
 			t.Errorf("%q in %s, want %q", got, config, want)
 		}
 	}
 }
 
 // The program of a process that runs in other namespaces, or for another user, is not run again.
-func TestContainerdPauseImageOfUnknownProcess(t *testing.T) {
-	if image := containerdPauseImage(t.Context(), 0); image != "" {
-		t.Errorf("%q of no process", image)
+func TestContainerdDumpOfUnknownProcess(t *testing.T) {
+	if text := containerdDump(t.Context(), 0); text != "" {
+		t.Errorf("%q of no process", text)
 	}
 }

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -31,9 +30,9 @@ func configFile(pid int) string {
 	return filepath.Join(dir, file)
 }
 
-// containerdPauseImage returns the sandbox image of a containerd, by its process, from the configuration that its own
-// program prints: containerd 2 does not report it over CRI. It is empty if that cannot be found.
-func containerdPauseImage(ctx context.Context, pid int) string {
+// containerdDump returns the configuration that a containerd, by its process, has in effect, as its own program prints
+// it: containerd 2 reports none over CRI. It is empty if that cannot be found.
+func containerdDump(ctx context.Context, pid int) string {
 	process := fmt.Sprintf("/proc/%d", pid)
 	// Only what runs as root, with the files that this process sees, is run again.
 	if pid == 0 || !ofRoot(process) || !sameNamespaces("/proc/self", process) {
@@ -50,20 +49,20 @@ func containerdPauseImage(ctx context.Context, pid int) string {
 	if err != nil || dump.Start() != nil {
 		return ""
 	}
-	image := pinnedSandbox(io.LimitReader(out, maxConfigDump))
+	text, _ := io.ReadAll(io.LimitReader(out, maxConfigDump))
 	cancel()
 	_ = dump.Wait() // what it printed is known
-	return image
+	return string(text)
 }
 
 // pinnedSandbox returns the sandbox image in a printed configuration of containerd 2, which quotes like this:
 //
 //	[plugins.'io.containerd.cri.v1.images'.pinned_images]
 //	  sandbox = 'registry.k8s.io/pause:3.10'
-func pinnedSandbox(config io.Reader) string {
+func pinnedSandbox(config string) string {
 	inTable := false
-	for lines := bufio.NewScanner(config); lines.Scan(); {
-		line := strings.TrimSpace(strings.NewReplacer("'", "", `"`, "").Replace(lines.Text()))
+	for line := range strings.Lines(config) {
+		line = strings.TrimSpace(strings.NewReplacer("'", "", `"`, "").Replace(line))
 		if strings.HasPrefix(line, "[") {
 			inTable = line == "[plugins.io.containerd.cri.v1.images.pinned_images]"
 		}
