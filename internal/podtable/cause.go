@@ -8,7 +8,7 @@ import (
 // steps that led to it. They are removed from the front, again and again.
 var layers = []pattern{
 	compile(`^(?:Back-off pulling image "[^"]*": )?ErrImagePull: `),
-	compile(`^Failed to pull image "[^"]*": `),
+	compile(`^[Ff]ailed to pull image "[^"]*": `),
 	compile(`^Failed to create pod sandbox: `),
 	compile(`^Error: `),
 	compile(`^rpc error: code = \w+ desc = `),
@@ -106,10 +106,28 @@ var knownOfPulls = []knownError{
 		`the registry's certificate has expired or is not yet valid; renew it, or correct the node's clock`},
 }
 
+// sandboxImage matches an error of the pull of the image that sandboxes need, which no pod names. containerd 2 does not
+// call it that.
+var sandboxImage = compile(`^Failed to create pod sandbox: .*?failed to (?:get sandbox|pull) image "([^"]*)": (.+)$`)
+
+// sandboxImageCause returns the cause of an error of the pull of the sandbox image. What to do differs from the image of
+// a container.
+func sandboxImageCause(text string) (cause string, ok bool) {
+	m := sandboxImage().FindStringSubmatch(text)
+	if m == nil {
+		return "", false
+	}
+	cause, _, _ = strings.Cut(Cause(m[2]), "; ")
+	return "cannot pull the sandbox image " + m[1] + ": " + cause + "; podstead check prints how to load it", true
+}
+
 // Cause shortens an error of a container runtime or of a registry to what is wrong, with the
 // remedy where the error is known. Other texts are returned as they are.
 func Cause(message string) string {
 	text := strings.TrimSpace(message)
+	if cause, ok := sandboxImageCause(text); ok {
+		return cause
+	}
 	for stripped := true; stripped; {
 		stripped = false
 		for _, layer := range layers {

@@ -66,6 +66,15 @@ func TestCause(t *testing.T) {
 			"network plugin loopback is not in /usr/lib/cni; install it, podstead check prints what to do"},
 		{`Failed to create pod sandbox: failed to setup network for sandbox "12ab": cni plugin not initialized`,
 			"the node has no pod network (CNI configuration missing); podstead check prints what to do"},
+		{`Failed to create pod sandbox: failed to get sandbox image "registry.k8s.io/pause:3.6": failed to pull image "registry.k8s.io/pause:3.6": failed to pull and unpack image "registry.k8s.io/pause:3.6": failed to resolve reference "registry.k8s.io/pause:3.6": failed to do request: Head "https://registry.k8s.io/v2/pause/manifests/3.6": dial tcp: lookup registry.k8s.io on 10.255.255.53:53: no such host`,
+			"cannot pull the sandbox image registry.k8s.io/pause:3.6: cannot resolve the registry's name registry.k8s.io: no " +
+				"such host; podstead check prints how to load it"},
+		{`Failed to create pod sandbox: failed to pull image "registry.k8s.io/pause:3.10.2": failed to pull and unpack image "registry.k8s.io/pause:3.10.2": failed to resolve image: failed to do request: Head "https://registry.k8s.io/v2/pause/manifests/3.10.2": dial tcp 10.9.8.7:443: connect: connection refused`,
+			"cannot pull the sandbox image registry.k8s.io/pause:3.10.2: cannot connect to the registry at 10.9.8.7:443: " +
+				"connection refused; podstead check prints how to load it"},
+		{`Failed to create pod sandbox: rpc error: code = Unknown desc = failed to start sandbox "12ab": failed to get sandbox image "a/pause:3": failed to pull image "a/pause:3": failed to pull and unpack image "a/pause:3": failed to resolve reference "a/pause:3": a/pause:3: not found`,
+			"cannot pull the sandbox image a/pause:3: image a/pause:3 not found in its registry; podstead check prints how to " +
+				"load it"},
 		{`failed to get sandbox runtime: no runtime for "kata" is configured`,
 			"runtime handler kata is not configured at the container runtime; correct runtimeClassName or the RuntimeClass"},
 		{create2 + `setrlimits: operation not permitted: unknown`, "setrlimits: operation not permitted"},

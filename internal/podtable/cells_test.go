@@ -100,3 +100,19 @@ func TestMessageOfAProgramThatEndsByItself(t *testing.T) {
 		}
 	}
 }
+
+// A pod whose sandbox cannot be created has the error of the runtime as its message, which is shortened as those of
+// containers are; other messages of pods stay as they are.
+func TestMessageOfAPod(t *testing.T) {
+	for message, want := range map[string]string{
+		`Failed to create pod sandbox: failed to get sandbox image "pause:1": failed to pull image "pause:1": failed to ` +
+			`pull and unpack image "pause:1": no space left on device`: "cannot pull the sandbox image pause:1: no space left " +
+			"on device; podstead check prints how to load it",
+		"failed to write the volume x: no space left on device": "failed to write the volume x: no space left on device",
+	} {
+		p := v1.Pod{Status: v1.PodStatus{Message: message}}
+		if got := Message(&p); got != want {
+			t.Errorf("got %s\nwant %s", got, want)
+		}
+	}
+}

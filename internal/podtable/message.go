@@ -13,7 +13,7 @@ import (
 // shortened to their cause; the status has them in full.
 func Message(p *v1.Pod) string {
 	if p.Status.Message != "" {
-		return p.Status.Message
+		return Shorten(p.Status.Message)
 	}
 	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range list {
