@@ -46,7 +46,8 @@ var quotedFromElsewhere = map[string]string{
 }
 
 // notAMessage finds settings, requests of HTTP, options, and the syntax of commands.
-var notAMessage = regexp.MustCompile(`^[\w./-]+: ?[\w"{\[/]\S*$|^[\w./-]+: \{|^(GET|POST|DELETE) |^-|^>|=|^[A-Z_]+ |\[|\\\|`)
+var notAMessage = regexp.MustCompile(
+	`^[\w./-]+: ?[\w"{\[/]\S*$|^[\w./-]+: \{|^(GET|POST|DELETE) |^-|^>|=|^[A-Z_]+ |\[|\\\|`)
 
 // verb finds a verb of a format.
 var verb = regexp.MustCompile(`%[-+# 0]*[0-9.*]*(?:\[\d+\])?[a-zA-Z]`)
