@@ -56,8 +56,8 @@ type objectFiles struct {
 	secret bool
 }
 
-// objectFiles returns the files of a volume, and whether they are known: the volume is made from ConfigMaps and Secrets,
-// and all of them are declared.
+// objectFiles returns the files of a volume, and whether they are known: the volume is made from ConfigMaps and
+// Secrets, and all of them are declared.
 func (v *validator) objectFiles(namespace string, volume *v1.VolumeSource) (*objectFiles, bool) {
 	files := &objectFiles{paths: map[string]bool{}}
 	add := func(kind, name string, items []v1.KeyToPath, optional *bool) bool {

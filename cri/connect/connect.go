@@ -43,7 +43,8 @@ type Runtime struct {
 }
 
 // Open connects to the runtime of the settings, else to the one used before, else to one that responds on its usual
-// socket, else to a private containerd. If the record of the one used before cannot be read, the settings must name one.
+// socket, else to a private containerd. If the record of the one used before cannot be read, the settings must name
+// one.
 func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	remembered, err := cfg.Record.Load()
 	if err != nil && cfg.Dial.Endpoint == "" {

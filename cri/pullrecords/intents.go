@@ -31,8 +31,8 @@ type intent struct {
 // The runtime cancels such a pull.
 const settleDelay = time.Minute
 
-// loadIntents reads the intents of an earlier daemon: all of them, however many pulls it did not see the end of. The image
-// of one that is left out would count as preloaded.
+// loadIntents reads the intents of an earlier daemon: all of them, however many pulls it did not see the end of. The
+// image of one that is left out would count as preloaded.
 func (r *Records) loadIntents() {
 	r.intents = map[string]*intent{}
 	keys, err := r.begun.Keys()

@@ -57,8 +57,8 @@ func (h *Host) cgroupMounts() (c cgroupMounts) {
 	return c
 }
 
-// controllersOf returns the controllers in the mount options of a cgroup v1 hierarchy, such as "rw,xattr,cpu,cpuacct" or
-// "rw,name=systemd", which has none.
+// controllersOf returns the controllers in the mount options of a cgroup v1 hierarchy, such as "rw,xattr,cpu,cpuacct"
+// or "rw,name=systemd", which has none.
 func controllersOf(options string) []string {
 	others := []string{"rw", "ro", "xattr", "clone_children", "noprefix", "cpuset_v2_mode", "favordynmods"}
 	return slices.DeleteFunc(strings.Split(options, ","),

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// Repair runs the commands of findings, each once, and the checks again after each: a fix can change nothing, and it can
-// reveal the next finding, as a new network needs a kernel module. It prints each command, its output, and whether the
-// problem is gone. It returns the findings of the last check; those whose command has changed nothing are Repaired.
+// Repair runs the commands of findings, each once, and the checks again after each: a fix can change nothing, and it
+// can reveal the next finding, as a new network needs a kernel module. It prints each command, its output, and whether
+// the problem is gone. It returns the findings of the last check; those whose command has changed nothing are Repaired.
 func Repair(ctx context.Context, w io.Writer, check func() []Finding) []Finding {
 	list, ran := check(), map[string]bool{}
 	for {

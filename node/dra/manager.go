@@ -202,7 +202,8 @@ func (m *Manager) CDIDevices(pod *v1.Pod, c *v1.Container) (names []string, err 
 	return names, err
 }
 
-// InUse returns the numbers of claims that drivers have prepared, also before the daemon started: by driver, and of all.
+// InUse returns the numbers of claims that drivers have prepared, also before the daemon started: by driver, and of
+// all.
 func (m *Manager) InUse() (drivers map[string]int, all int) {
 	drivers = map[string]int{}
 	m.mu.Lock()
