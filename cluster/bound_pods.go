@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/retry"
 	"github.com/podstead/podstead/internal/wakeup"
 	"github.com/podstead/podstead/manifest"
 )
@@ -46,7 +47,7 @@ func (b *boundPods) run(ctx context.Context) {
 		// The first change is delivered at once; the changes that follow are
 		// collected.
 		b.deliver()
-		if !sleep(ctx, deliverInterval) {
+		if !retry.Sleep(ctx, deliverInterval) {
 			return
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/retry"
 	"github.com/podstead/podstead/internal/wakeup"
 )
 
@@ -173,7 +174,7 @@ func (o *Objects) requestUntil(ctx context.Context, a *Adapter, request func(con
 			refused(err, failures)
 		}
 		pace := time.Duration(o.unbound.Load()) * claimPace
-		if !a.connection.backoff(ctx, failures) || failures > 1 && !sleep(ctx, pace) {
+		if !a.connection.backoff(ctx, failures) || failures > 1 && !retry.Sleep(ctx, pace) {
 			return
 		}
 	}

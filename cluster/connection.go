@@ -12,6 +12,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/podstead/podstead/internal/retry"
 )
 
 // The delays between attempts.
@@ -218,7 +220,7 @@ func (c *connection) backoff(ctx context.Context, failures int) bool {
 	reachable, wait := c.unreachable, time.Until(c.nextProbe)
 	c.mu.Unlock()
 	if reachable == nil {
-		return sleep(ctx, jittered(retryDelay(failures)))
+		return retry.Sleep(ctx, jittered(retryDelay(failures)))
 	}
 	select {
 	case <-reachable:
@@ -232,25 +234,9 @@ func (c *connection) backoff(ctx context.Context, failures int) bool {
 
 // retryDelay returns the delay after a number of failures in a row.
 func retryDelay(failures int) time.Duration {
-	d := minRetryDelay
-	for range failures - 1 {
-		if d *= 2; d >= maxRetryDelay {
-			return maxRetryDelay
-		}
-	}
-	return d
+	return retry.Delay(failures, minRetryDelay, maxRetryDelay)
 }
 
 // jittered returns a time up to a quarter shorter or longer, so that the nodes of
 // a cluster that returns do not all ask at once.
 func jittered(d time.Duration) time.Duration { return d - d/4 + rand.N(d/2+1) }
-
-// sleep returns false if the context ends before the time has passed.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/device"
+	"github.com/podstead/podstead/internal/retry"
 	"github.com/podstead/podstead/manifest"
 )
 
@@ -165,7 +166,7 @@ func (a *Adapter) awaitPods(ctx context.Context, what string, kind func(*v1.Pod)
 		if synced && len(names) == 0 {
 			return nil
 		}
-		if !sleep(ctx, drainInterval) {
+		if !retry.Sleep(ctx, drainInterval) {
 			slices.Sort(names)
 			return errors.Join(fmt.Errorf("%s are still in the cluster: %s; the node stays, cordoned", what,
 				strings.Join(names, ", ")), fault)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/retry"
 )
 
 const (
@@ -36,7 +37,7 @@ type Events interface {
 func (a *Adapter) sendEvents(ctx context.Context) (time.Duration, error) {
 	// Events of a node come after the Node object.
 	node := a.node()
-	if node == nil || !sleep(ctx, eventsBatch) {
+	if node == nil || !retry.Sleep(ctx, eventsBatch) {
 		return 0, nil
 	}
 	a.sent.load(node.UID, a.cfg.Log)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	podinfo "github.com/podstead/podstead/internal/pod"
+	"github.com/podstead/podstead/internal/retry"
 )
 
 const (
@@ -393,14 +394,7 @@ func (w *podWriter) scheduleRetry(name string, local *v1.Pod, err error, limit t
 		w.writeErrors[name] = t
 	}
 	t.failures++
-	d := minRetryDelay
-	for range t.failures {
-		if d *= 2; d >= limit {
-			d = limit
-			break
-		}
-	}
-	t.until = time.Now().Add(d)
+	t.until = time.Now().Add(retry.Delay(t.failures+1, minRetryDelay, limit))
 	if err == nil || local == nil || err.Error() == t.reported {
 		return
 	}

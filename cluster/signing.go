@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstead/podstead/cluster/certificate"
+	"github.com/podstead/podstead/internal/retry"
 	"github.com/podstead/podstead/internal/wakeup"
 )
 
@@ -69,11 +70,7 @@ func (s *certificateRequests) Sign(ctx context.Context, r certificate.Request) (
 			logged = err.Error()
 			s.cfg.Log.Warn("Failed to request certificate, retrying", "signer", s.signer, "err", withRemedy(err))
 		}
-		wait := minRetryDelay
-		for range failures {
-			wait = min(2*wait, maxSigningRetry)
-		}
-		if !sleep(ctx, jittered(wait)) {
+		if !retry.Sleep(ctx, jittered(retry.Delay(failures+1, minRetryDelay, maxSigningRetry))) {
 			return nil, ctx.Err()
 		}
 	}

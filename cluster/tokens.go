@@ -12,6 +12,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstead/podstead/internal/retry"
 )
 
 // The kubelet's rules of service account tokens: a token is replaced after a part
@@ -138,7 +140,7 @@ func (o *Objects) keepToken(ctx context.Context, a *Adapter, key tokenKey, t *to
 		t.serial++
 		o.subscribers.Notify()
 		o.mu.Unlock()
-		if !sleep(ctx, renewalDelay(life)) {
+		if !retry.Sleep(ctx, renewalDelay(life)) {
 			return
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/pullrecords"
+	"github.com/podstead/podstead/internal/retry"
 	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/internal/wakeup"
 )
@@ -141,10 +142,7 @@ func (g *Images) Run(ctx context.Context) error {
 		case <-g.wake.C():
 			g.recordUse(g.cfg.Observed())
 			// Changes during this time are recorded after it.
-			select {
-			case <-ctx.Done():
-			case <-time.After(useGap):
-			}
+			retry.Sleep(ctx, useGap)
 		case <-timer.C:
 			g.recordUse(g.cfg.Observed())
 			g.tick(ctx)

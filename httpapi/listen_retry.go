@@ -7,6 +7,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/podstead/podstead/internal/retry"
 )
 
 // The delays between two attempts to open a listener.
@@ -38,10 +40,8 @@ func (s *Server) retry(ctx context.Context, what string, failed error, open func
 			reported = text
 			s.onListener(what, err)
 		}
-		select {
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, delay) {
 			return
-		case <-time.After(delay):
 		}
 		delay = min(2*delay, listenRetryMax)
 	}

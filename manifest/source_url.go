@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/podstead/podstead/internal/retry"
 )
 
 const (
@@ -226,12 +228,7 @@ func backOff(interval time.Duration, responded bool, failures int, jitter float6
 	if !responded {
 		delay = min(delay, firstRetry)
 	}
-	for range failures - 1 {
-		if delay >= maxRetry {
-			break
-		}
-		delay = min(2*delay, maxRetry)
-	}
+	delay = max(delay, retry.Delay(failures, delay, maxRetry))
 	return delay + time.Duration(retryJitter*jitter*float64(delay))
 }
 

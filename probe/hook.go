@@ -10,6 +10,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstead/podstead/internal/retry"
 )
 
 // Hook is one postStart or preStop hook of a running container.
@@ -43,7 +45,8 @@ func (h *Hooks) Run(ctx context.Context, hook Hook) error {
 		// The kubelet accepts such a hook and fails it without an attempt.
 		return h.connect(ctx, t, do.TCPSocket)
 	case do.Sleep != nil:
-		return sleep(ctx, time.Duration(do.Sleep.Seconds)*time.Second)
+		retry.Sleep(ctx, time.Duration(do.Sleep.Seconds)*time.Second)
+		return ctx.Err()
 	}
 	return errNoHook
 }
@@ -106,15 +109,4 @@ func (h *Hooks) connect(ctx context.Context, t *target, to *v1.TCPSocketAction) 
 		return err
 	}
 	return conn.Close()
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podstead/podstead/api/client"
 	"github.com/podstead/podstead/cli/terminal"
+	"github.com/podstead/podstead/internal/retry"
 )
 
 // CheckHint reports what to do about a node that is not ready.
@@ -127,13 +128,8 @@ type NodeWatch struct {
 
 // Run checks the node until ctx ends.
 func (w *NodeWatch) Run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(nodePeriod):
-			w.Check(ctx)
-		}
+	for retry.Sleep(ctx, nodePeriod) {
+		w.Check(ctx)
 	}
 }
 

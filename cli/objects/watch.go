@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/api/client"
+	"github.com/podstead/podstead/internal/retry"
 )
 
 // Change is an event of a watch.
@@ -84,10 +85,8 @@ func (w *watcher) run(ctx context.Context) error {
 			w.unreachable = true
 			w.notify("daemon not responding, retrying (press Ctrl-C to stop)")
 		}
-		select {
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, retryPeriod) {
 			return ctx.Err()
-		case <-time.After(retryPeriod):
 		}
 	}
 }

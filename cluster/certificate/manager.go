@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podstead/podstead/internal/retry"
 	"github.com/podstead/podstead/internal/wakeup"
 )
 
@@ -104,7 +105,7 @@ func (k *Manager) Run(ctx context.Context) {
 		if err != nil && !errors.Is(err, errOther) {
 			failures++
 			k.cfg.OnRefused(err)
-			if !sleep(ctx, pause(failures)) {
+			if !retry.Sleep(ctx, retry.Delay(failures, minPause, maxPause)) {
 				return
 			}
 		}
@@ -172,26 +173,5 @@ func (k *Manager) sign(ctx context.Context, r Request, want Subject) (signed []b
 			}
 			return signed, err
 		}
-	}
-}
-
-// pause returns the delay after so many denials in a row.
-func pause(failures int) time.Duration {
-	d := minPause
-	for range failures - 1 {
-		if d *= 2; d >= maxPause {
-			return maxPause
-		}
-	}
-	return d
-}
-
-// sleep returns false if the context ends before the time has passed.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/podstead/podstead/cri"
 	"github.com/podstead/podstead/cri/archive"
 	"github.com/podstead/podstead/cri/private"
+	"github.com/podstead/podstead/internal/retry"
 )
 
 // Config is what a Loader works with. All fields but Private are required.
@@ -214,9 +215,7 @@ func (l *Loader) awaitVisible(ctx context.Context, name, id string) error {
 		if err == nil && image.ID == id {
 			return nil
 		}
-		select {
-		case <-time.After(visiblePeriod):
-		case <-limit.Done():
+		if !retry.Sleep(limit, visiblePeriod) {
 			return errors.Join(fmt.Errorf("image %q was imported, but the runtime does not list it", name), err, ctx.Err())
 		}
 	}

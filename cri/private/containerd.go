@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/podstead/podstead/internal/retry"
 )
 
 // The delays between restarts of a containerd that exits, and the polling of its
@@ -105,7 +107,7 @@ func (c *Containerd) Run(ctx context.Context) error {
 		if time.Since(since) > stableAfter {
 			pause = restartMin
 		}
-		if !sleep(ctx, pause) {
+		if !retry.Sleep(ctx, pause) {
 			return nil
 		}
 		pause = min(2*pause, restartMax)
@@ -177,7 +179,7 @@ func (c *Containerd) launch(ctx context.Context) error {
 				"took", time.Since(begin).Round(time.Millisecond))
 			return nil
 		}
-		if !sleep(limit, startPoll) {
+		if !retry.Sleep(limit, startPoll) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -216,16 +218,4 @@ func childEnv(env []string, dir string) []string {
 		}
 	}
 	return append(out, "PATH="+path)
-}
-
-// sleep waits and reports whether ctx has not ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/internal/retry"
 )
 
 // A package manager unpacks a runtime before it configures and starts it. A daemon that starts in
@@ -65,7 +67,7 @@ func (i Installation) Await(ctx context.Context, log *slog.Logger) (endpoint str
 				"service", service, "timeout", installationTime)
 			logged = true
 		}
-		if !sleep(ctx, installationPoll) {
+		if !retry.Sleep(ctx, installationPoll) {
 			return "", false
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/internal/retry"
 )
 
 // A rotated file is complete only after its last writer has closed it.
@@ -50,10 +52,8 @@ func settle(ctx context.Context, f *os.File) error {
 		if err == nil && !written || err != nil && idle >= unknownWriterTimeout && whole(f, info.Size()) {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, settleInterval) {
 			return ctx.Err()
-		case <-time.After(settleInterval):
 		}
 	}
 	return nil

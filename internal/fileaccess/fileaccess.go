@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/internal/retry"
 )
 
 // Writers reports why users other than root, and the user of this process, may change a file
@@ -36,10 +38,8 @@ func AwaitClosed(ctx context.Context, file *os.File, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for HasWriter(file) {
-		select {
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, pollInterval) {
 			return
-		case <-time.After(pollInterval):
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/internal/retry"
 )
 
 // ErrUnsafe is wrapped by errors about a file or directory that another user controls.
@@ -102,10 +104,8 @@ func Acquire(ctx context.Context, f *os.File, poll time.Duration) error {
 		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
 			return fmt.Errorf("failed to lock %s: %w", f.Name(), err)
 		}
-		select {
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, poll) {
 			return ErrHeld
-		case <-time.After(poll):
 		}
 	}
 }

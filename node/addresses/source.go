@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podstead/podstead/internal/retry"
 	"github.com/podstead/podstead/internal/wakeup"
 )
 
@@ -91,10 +92,7 @@ func (s *Source) Run(ctx context.Context) error {
 			failed = err.Error()
 			s.log.Warn("Failed to watch node addresses, retrying", "err", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryInterval):
-		}
+		retry.Sleep(ctx, retryInterval)
 	}
 	return ctx.Err()
 }
@@ -121,10 +119,8 @@ func (s *Source) follow(ctx context.Context) error {
 		if err := w.next(t.interfaces()); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, settleTime) {
 			return ctx.Err()
-		case <-time.After(settleTime):
 		}
 	}
 }

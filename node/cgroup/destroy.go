@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/podstead/podstead/internal/retry"
 )
 
 // killPasses is how often the processes in a pod's cgroup are killed before that
@@ -39,10 +41,8 @@ func (c *Cgroups) killAll(ctx context.Context, path string) error {
 				return fmt.Errorf("failed to kill process %d in cgroup %s: %w", pid, path, err)
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, killPause<<(2*pass)) {
 			return context.Cause(ctx)
-		case <-time.After(killPause << (2 * pass)):
 		}
 	}
 	if pids, err := processes(c.hierarchies.allDirectories(path)); err != nil || len(pids) == 0 {

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstead/podstead/internal/retry"
 	"github.com/podstead/podstead/internal/statefile"
 )
 
@@ -142,10 +143,8 @@ func (e *Evictor) Run(ctx context.Context) error {
 			e.storageScan.running = false
 		case <-alarm:
 			// Notifications come in bursts: one check serves them all.
-			select {
-			case <-ctx.Done():
+			if !retry.Sleep(ctx, burstPause) {
 				return ctx.Err()
-			case <-time.After(burstPause):
 			}
 		case <-timer.C:
 		}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstead/podstead/internal/retry"
 )
 
 // The delays between two attempts to open a listener.
@@ -95,10 +97,7 @@ func (l *listeners) repeat(ctx context.Context, receive func() error) {
 		case isClosed(ctx, err):
 			return
 		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded): // the deadline is that of stopReceiving
-			select {
-			case <-time.After(errorPause):
-			case <-ctx.Done():
-			}
+			retry.Sleep(ctx, errorPause)
 		}
 	}
 }
@@ -111,7 +110,7 @@ func (s *Server) listen(ctx context.Context, addresses []netip.Addr, port uint16
 	if l.stopRetry != nil {
 		l.stopRetry()
 	}
-	retry, stop := context.WithCancel(ctx)
+	retries, stop := context.WithCancel(ctx)
 	l.stopRetry = stop
 	for a, open := range l.open {
 		if !slices.Contains(addresses, a) || l.port != port {
@@ -122,7 +121,7 @@ func (s *Server) listen(ctx context.Context, addresses []netip.Addr, port uint16
 	l.port = port
 	clear(l.failed)
 	l.mu.Unlock()
-	if s.listenOnce(ctx, retry, addresses) {
+	if s.listenOnce(ctx, retries, addresses) {
 		l.mu.Lock()
 		// What nobody took over is of no use any more.
 		for name, f := range l.inherited {
@@ -134,12 +133,10 @@ func (s *Server) listen(ctx context.Context, addresses []netip.Addr, port uint16
 	}
 	go func() {
 		for delay := listenRetryMin; ; delay = min(2*delay, listenRetryMax) {
-			select {
-			case <-retry.Done():
+			if !retry.Sleep(retries, delay) {
 				return
-			case <-time.After(delay):
 			}
-			if s.listenOnce(ctx, retry, addresses) {
+			if s.listenOnce(ctx, retries, addresses) {
 				return
 			}
 		}

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	api "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/podstead/podstead/internal/retry"
 )
 
 // maxRetryDelay limits the delay between two attempts to reach a plugin.
@@ -95,10 +97,8 @@ func (w *Watcher) repeat(ctx context.Context, call func(context.Context) error, 
 		if delay == w.options.RetryDelay {
 			failed(err)
 		}
-		select {
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, delay) {
 			return false
-		case <-time.After(delay):
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstead/podstead/internal/projectquota"
+	"github.com/podstead/podstead/internal/retry"
 	"github.com/podstead/podstead/internal/usage"
 	"github.com/podstead/podstead/node/cgroup"
 )
@@ -122,9 +123,7 @@ func (c *Collector) Rates(ctx context.Context, maxAge time.Duration) (*usage.Nod
 		if !first || haveRates(node, pods) {
 			return node, pods, nil
 		}
-		select {
-		case <-time.After(rateInterval):
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, rateInterval) {
 			return nil, nil, context.Cause(ctx)
 		}
 		maxAge = 0

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstead/podstead/internal/retry"
 	"github.com/podstead/podstead/internal/wallclock"
 )
 
@@ -40,10 +41,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 			return ctx.Err()
 		case <-r.unwritten.C():
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(gap):
-		}
+		retry.Sleep(ctx, gap)
 		last := time.Now()
 		wait := writeGap
 		if !r.write() {
@@ -51,11 +49,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 			r.notifyWriter()
 		}
 		// The time that the write took counts.
-		select {
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, wait-time.Since(last)) {
 			r.write()
 			return ctx.Err()
-		case <-time.After(wait - time.Since(last)):
 		}
 		gap = writeSoon
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/podstead/podstead/internal/pidfd"
+	"github.com/podstead/podstead/internal/retry"
 	"github.com/podstead/podstead/internal/statefile"
 	"github.com/podstead/podstead/node/nameserver"
 	"github.com/podstead/podstead/node/nameserver/zone"
@@ -419,10 +420,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 			pause = restartMin
 		}
 		k.cfg.Log.Warn("Name server of pods does not run, starting it", "err", err, "log", k.cfg.Dir.Log()+".previous")
-		select {
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, pause) {
 			return nil
-		case <-time.After(pause):
 		}
 		pause = min(2*pause, restartMax)
 		if err := k.Start(ctx); err != nil && ctx.Err() == nil {
