@@ -96,8 +96,8 @@ func resourceTable(n *v1.Node, pods []*v1.Pod) terminal.Table {
 	requested, limited := v1.ResourceList{}, v1.ResourceList{}
 	for _, p := range pods {
 		requests, limits := podResources(p)
-		add(requested, requests)
-		add(limited, limits)
+		podinfo.AddResources(requested, requests)
+		podinfo.AddResources(limited, limits)
 	}
 	requested[v1.ResourcePods] = *resource.NewQuantity(int64(len(pods)), resource.DecimalSI)
 	t := terminal.Table{Header: []string{"Resource", "Capacity", "Allocatable", "Requested", "Limits"}}
@@ -135,24 +135,15 @@ func deviceTable(pods []*v1.Pod) terminal.Table {
 func podResources(p *v1.Pod) (requests, limits v1.ResourceList) {
 	requests, limits = v1.ResourceList{}, v1.ResourceList{}
 	for c := range podinfo.LongRunning(&p.Spec) {
-		add(requests, c.Resources.Requests)
-		add(limits, c.Resources.Limits)
+		podinfo.AddResources(requests, c.Resources.Requests)
+		podinfo.AddResources(limits, c.Resources.Limits)
 	}
 	if r := p.Spec.Resources; r != nil {
 		maps.Copy(requests, r.Requests)
 		maps.Copy(limits, r.Limits)
 	}
-	add(requests, p.Spec.Overhead)
+	podinfo.AddResources(requests, p.Spec.Overhead)
 	return requests, limits
-}
-
-// add adds amounts to a sum.
-func add(sum, more v1.ResourceList) {
-	for name, q := range more {
-		total := sum[name]
-		total.Add(q)
-		sum[name] = total
-	}
 }
 
 // quantityOf returns the amount of a resource, 0 if it is not in the list.

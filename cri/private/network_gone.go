@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/podstead/podstead/internal/pidfd"
 )
 
 // endLimit is how long a containerd may take to end after SIGTERM.
@@ -39,16 +37,7 @@ func (c *Containerd) endedWithoutNetwork(ctx context.Context) bool {
 
 // end ends the process behind the socket.
 func (c *Containerd) end(ctx context.Context) error {
-	conn, err := dial(ctx, c.cfg.Socket())
-	if err != nil {
-		return err
-	}
-	pid, err := peer(conn)
-	_ = conn.Close()
-	if err != nil {
-		return err
-	}
-	process, err := pidfd.Open(pid)
+	process, err := c.process(ctx)
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}

@@ -36,7 +36,7 @@ func defaultPodResources(spec *v1.PodSpec) {
 
 	if len(r.Limits)+len(r.Requests) > 0 {
 		limits := v1.ResourceList{}
-		for name, quantity := range containersTotal(spec, limitsOf) {
+		for name, quantity := range podinfo.ContainersTotal(spec, limitsOf) {
 			if _, requested := r.Requests[name]; !requested && isHugePages(name) {
 				limits[name] = quantity
 			}
@@ -45,7 +45,7 @@ func defaultPodResources(spec *v1.PodSpec) {
 	}
 	if len(r.Limits) > 0 {
 		requests := v1.ResourceList{}
-		for name, quantity := range containersTotal(spec, requestsOf) {
+		for name, quantity := range podinfo.ContainersTotal(spec, requestsOf) {
 			if isPodLevelResource(name) && canOvercommit(name) {
 				requests[name] = quantity
 			}
@@ -88,51 +88,6 @@ func roundUp(list v1.ResourceList) {
 
 func limitsOf(r *v1.ResourceRequirements) v1.ResourceList   { return r.Limits }
 func requestsOf(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests }
-
-// containersTotal returns the maximum that the containers of a pod need at the
-// same time. Init containers run one after the other, next to the sidecars
-// started before them; regular containers run together, next to all sidecars.
-func containersTotal(spec *v1.PodSpec, amountsOf func(*v1.ResourceRequirements) v1.ResourceList) v1.ResourceList {
-	running, peak := v1.ResourceList{}, v1.ResourceList{}
-	for i := range spec.InitContainers {
-		c := &spec.InitContainers[i]
-		if podinfo.IsSidecar(c) {
-			addResources(running, amountsOf(&c.Resources))
-			setMax(peak, running)
-			continue
-		}
-		step := v1.ResourceList{}
-		addResources(step, amountsOf(&c.Resources))
-		addResources(step, running)
-		setMax(peak, step)
-	}
-	for i := range spec.Containers {
-		addResources(running, amountsOf(&spec.Containers[i].Resources))
-	}
-	setMax(peak, running)
-	return peak
-}
-
-func addResources(sum, more v1.ResourceList) {
-	for name, quantity := range more {
-		total := sum[name].DeepCopy()
-		if total.IsZero() {
-			// Keep the format in which the first one was written.
-			total = quantity.DeepCopy()
-		} else {
-			total.Add(quantity)
-		}
-		sum[name] = total
-	}
-}
-
-func setMax(peak, list v1.ResourceList) {
-	for name, quantity := range list {
-		if highest, ok := peak[name]; !ok || quantity.Cmp(highest) > 0 {
-			peak[name] = quantity.DeepCopy()
-		}
-	}
-}
 
 func isHugePages(name v1.ResourceName) bool {
 	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)

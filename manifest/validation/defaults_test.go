@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // The comparison with Kubernetes' own defaulting is in test/oracle. These
@@ -108,7 +110,7 @@ spec:
   - {name: a, resources: {requests: {cpu: 1}}}
   - {name: b, resources: {requests: {cpu: 2, memory: 1Gi}}}
 `).Spec
-	total := containersTotal(&spec, requestsOf)
+	total := podinfo.ContainersTotal(&spec, requestsOf)
 	// The late init container runs next to the sidecar: 4 + 1.
 	if got := total.Cpu().String(); got != "5" {
 		t.Errorf("cpu: got %s, want 5", got)

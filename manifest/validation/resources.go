@@ -141,13 +141,13 @@ func (v *validator) podResourceName(path *field.Path, name v1.ResourceName) {
 // request: the sum of the requests, the sum of hugepage limits, and each other
 // limit.
 func (v *validator) podLimitsFitContainers(path *field.Path, r *v1.ResourceRequirements) {
-	for name, total := range sortedMap(containersTotal(v.spec, requestsOf)) {
+	for name, total := range sortedMap(podinfo.ContainersTotal(v.spec, requestsOf)) {
 		if request, ok := r.Requests[name]; ok && total.Cmp(request) > 0 {
 			v.invalid(path.Child("requests").Key(string(name)), request.String(),
 				"must be at least the sum of the containers' requests, "+total.String())
 		}
 	}
-	for name, total := range sortedMap(containersTotal(v.spec, limitsOf)) {
+	for name, total := range sortedMap(podinfo.ContainersTotal(v.spec, limitsOf)) {
 		if limit, ok := r.Limits[name]; ok && isHugePages(name) && total.Cmp(limit) > 0 {
 			v.invalid(path.Child("limits").Key(string(name)), limit.String(),
 				"must be at least the sum of the containers' limits, "+total.String())
