@@ -277,7 +277,8 @@ var allExits = []exits{
 
 	{page: "check.md", text: "The exit code is 1 if something prevents pods from running.", code: 1,
 		test: "cmd/podstead TestCheckConfigFile"},
-	{page: "configuration.md", text: "reports errors in the files before that, with the exit code 1.", code: 1, test: "cmd/podstead TestCheckConfigFile"},
+	{page: "configuration.md", text: "reports errors in the files before that, with the exit code 1.", code: 1,
+		test: "cmd/podstead TestCheckConfigFile"},
 	{page: "csi.md", text: "`podstead status` shows it at `Storage:` and exits with 1,", code: 1,
 		by: []func(*exitTest) error{withCondition("podstead.io/CSIVolumesUnreadable")}},
 	{page: "debug.md", text: "The exit code is 1 if something is wrong.", code: 1, by: statusUnwell},
