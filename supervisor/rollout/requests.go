@@ -88,7 +88,7 @@ func (c *Controller) undo(fullName, id string) error {
 	}
 	c.log.Info("Undoing rollout of pod by request", "pod", fullName, "revision", e.Revision)
 	c.locked(func() { r.choice.pinned = target })
-	if e.Revision == revisionID(r.manifest) {
+	if e.Revision == revisionID(r.manifest) && len(r.choice.images) == 0 {
 		c.locked(func() { r.choice = choice{} }) // it is the manifest's own
 	}
 	// Stored before the act.

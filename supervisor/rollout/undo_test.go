@@ -215,3 +215,40 @@ func TestMessageDuringPreparation(t *testing.T) {
 		}
 	})
 }
+
+// An image update that is undone, before or after it came into effect, is not made again until a request ends that.
+func TestUndoOfAnImageUpdate(t *testing.T) {
+	for name, refused := range map[string]*status.Cause{"that is prepared": {Reason: "ErrImagePull", Message: "none"},
+		"that is in effect": nil} {
+		t.Run(name, func(t *testing.T) {
+			images(t, func(t *testing.T, h *imagesHarness, pod *v1.Pod) {
+				h.refuse(refused)
+				h.after = Notified
+				if err := h.ctl.UpdateImages(webPod, web(newer), web(oldest)); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if refused == nil {
+					h.observe(true, 0, "")
+					time.Sleep(time.Minute)
+				}
+				h.undo("", "")
+				h.mustBe(Undone, pod.UID)
+				h.stop()
+				h.start(pod)
+				h.mustBe(Undone, pod.UID)
+				if busy := h.target().Busy; !strings.Contains(busy, "podstead rollout retry ends that") {
+					t.Errorf("it is offered again: %q", busy)
+				}
+				h.refuse(nil)
+				if err := h.ctl.Retry(webPod); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if got := h.image(); !strings.HasPrefix(got, newer) {
+					t.Errorf("%s runs, want %s", got, newer)
+				}
+			})
+		})
+	}
+}
