@@ -64,6 +64,6 @@ func (s *Syncer) abandonStop(pod *v1.Pod, observed *Pod, sandbox *Sandbox, err e
 	}
 	s.events.Event(pod, v1.EventTypeWarning, ReasonFailedKillPod, fmt.Sprintf(
 		"error killing pod: %s; no process of the sandbox is left, the pod goes on without it; its network address may "+
-			"stay reserved", err))
+			"stay reserved", withNames(err, observed)))
 	return true
 }

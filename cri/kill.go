@@ -76,11 +76,11 @@ func (s *Syncer) Kill(ctx context.Context, r KillRequest) error {
 	leave()
 	for _, err := range errs {
 		if err != nil && (!errors.Is(err, ErrTimeout) || ctx.Err() != nil) {
-			return errors.Join(errs...)
+			return withNames(errors.Join(errs...), r.Observed)
 		}
 	}
 	errs = append(errs, s.stopSandboxes(ctx, pod, r.Observed)...)
-	return errors.Join(errs...)
+	return withNames(errors.Join(errs...), r.Observed)
 }
 
 // HostShutdown makes the stops of all pods begin at once while the host shuts down: a
@@ -128,7 +128,7 @@ func (s *Syncer) Remove(ctx context.Context, pod *Pod) error {
 		s.terminations.end(pod.UID, pod.Containers[i].ID)
 	}
 	if len(errs) > 0 {
-		return errors.Join(errs...)
+		return withNames(errors.Join(errs...), pod)
 	}
 	for i := range pod.Sandboxes {
 		err := s.runtime.RemovePodSandbox(ctx, pod.Sandboxes[i].ID)
@@ -138,7 +138,7 @@ func (s *Syncer) Remove(ctx context.Context, pod *Pod) error {
 		}
 		s.expectations.remove(pod.UID, pod.Sandboxes[i].ID)
 	}
-	return errors.Join(errs...)
+	return withNames(errors.Join(errs...), pod)
 }
 
 // inParallel calls do for all elements in parallel and returns the errors in

@@ -55,7 +55,8 @@ func (s *Syncer) killContainers(ctx context.Context, k killContext, kills []Kill
 		err := s.killContainer(ctx, &k, one)
 		k.order.finished(one.ID, err)
 		if err != nil {
-			return fmt.Errorf("failed to stop container %q: %w", one.Name, err)
+			detail := strings.TrimPrefix(err.Error(), "failed to stop container "+one.ID+": ")
+			return &namedError{text: fmt.Sprintf("failed to stop container %q: %s", one.Name, detail), err: err}
 		}
 		return nil
 	})

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +24,11 @@ func (d *daemon) showsKillFault(uid types.UID, words string) bool {
 	return false
 }
 
-// A pod that cannot be stopped or removed shows that in its status and by an event,
-// until it could be.
+// longID matches an ID of the runtime.
+var longID = regexp.MustCompile(`[0-9a-f]{64}`)
+
+// A pod that cannot be stopped or removed shows that in its status and by an event, with names instead of the
+// runtime's IDs, until it could be.
 func TestFailedStopAndRemovalAreShown(t *testing.T) {
 	for method, fault := range map[string]critest.Fault{
 		"StopContainer":    {Times: -1, Before: errors.New("shim is stuck")},
@@ -46,6 +50,9 @@ func TestFailedStopAndRemovalAreShown(t *testing.T) {
 					if e.Reason == cri.ReasonFailedKillPod && e.Type == "Warning" &&
 						strings.Contains(e.Message, fault.Before.Error()) {
 						events += int(max(e.Count, 1))
+						if longID.MatchString(e.Message) || strings.Count(e.Message, "failed to stop") > 1 {
+							t.Errorf("the event has an ID, or says it twice: %s", e.Message)
+						}
 					}
 				}
 				if failed := b.fake.Calls(method); events != failed {
