@@ -66,6 +66,13 @@ if [ $action = uninstall ]; then
 		systemctl daemon-reload
 	fi
 	echo "podstead is removed. Its pods keep running; /etc/pods, /etc/podstead and /var/lib/podstead stay."
+	mounted=
+	for dir in /var/lib/podstead/pods /var/lib/podstead/plugins; do
+		if grep -qs " $dir " /proc/self/mounts; then mounted="$mounted $dir"; fi
+	done
+	if [ -z "$root" ] && [ -n "$mounted" ]; then
+		echo "Before you remove /var/lib/podstead, end its pods, and run: umount$mounted"
+	fi
 	exit 0
 fi
 

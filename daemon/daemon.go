@@ -99,9 +99,17 @@ func (d *daemon) start(tasks ...task) { d.tasks = append(d.tasks, tasks...) }
 // closeLater closes something when the daemon has ended, in reverse order.
 func (d *daemon) closeLater(c io.Closer) { d.closers = append(d.closers, c) }
 
+// closer is a function as an io.Closer.
+type closer func() error
+
+// Close calls the function.
+func (c closer) Close() error { return c() }
+
 func (d *daemon) close() {
 	for i := len(d.closers) - 1; i >= 0; i-- {
-		_ = d.closers[i].Close()
+		if err := d.closers[i].Close(); err != nil {
+			d.log.Debug("Failed to close at the end", "err", err)
+		}
 	}
 }
 

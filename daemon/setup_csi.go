@@ -38,12 +38,17 @@ func (d *daemon) lockCSI(ctx context.Context) error {
 // shareCSI makes what drivers mount for pods, in their containers, visible on the host, where the
 // host's mounts are private. It runs before a driver starts.
 func (d *daemon) shareCSI() {
+	if err := (&volume.Volumes{Root: d.sharedCSI()}).ShareRoot(); err != nil {
+		d.log.Warn("Mounts of CSI drivers do not propagate; pods with such volumes do not start", "err", err)
+	}
+}
+
+// sharedCSI returns the directory in which drivers mount.
+func (d *daemon) sharedCSI() string {
 	paths := &d.opts.Paths
 	dir := filepath.Dir(paths.PluginRegistry)
 	if dir == paths.Root {
 		dir = filepath.Join(dir, "plugins") // pods are shared with the other volumes
 	}
-	if err := (&volume.Volumes{Root: dir}).ShareRoot(); err != nil {
-		d.log.Warn("Mounts of CSI drivers do not propagate; pods with such volumes do not start", "err", err)
-	}
+	return dir
 }

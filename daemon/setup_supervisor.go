@@ -103,6 +103,7 @@ func (d *daemon) createSupervisor(context.Context) error {
 		d.log.Warn("Mounts of pods do not propagate; pods that use mountPropagation with an emptyDir or a claim do not start",
 			"err", err)
 	}
+	d.closeLater(closer(func() error { return d.sup.UnshareMounts(d.sharedCSI()) }))
 	if reserved := o.Cgroups.ReservedCgroups; len(reserved) > 0 {
 		d.start(func(ctx context.Context) error { return cgroups.EnforceReserved(ctx, reserved) })
 	}

@@ -162,6 +162,11 @@ func (s *Supervisor) ReclaimContainers(ctx context.Context) (int, error) {
 // the host's mounts are private. It is called before Run.
 func (s *Supervisor) ShareMounts() error { return s.podSyncer.files.volumes.ShareRoot() }
 
+// UnshareMounts undoes ShareMounts, and the same of other directories, if no pod is left. It is called after Run.
+func (s *Supervisor) UnshareMounts(others ...string) error {
+	return s.podSyncer.files.volumes.UnshareRoots(others...)
+}
+
 // Claims returns the directories of PersistentVolumeClaims, whether or not a manifest
 // still declares them.
 func (s *Supervisor) Claims() ([]volume.Claim, error) { return s.podSyncer.files.volumes.ListClaims() }

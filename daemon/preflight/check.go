@@ -52,10 +52,7 @@ type Runtime struct {
 	// Log is the log file of the private containerd, empty for another runtime, which
 	// logs to the journal.
 	Log string
-	// PID is the process that serves the endpoint, 0 if it is unknown. ConfigFile is the configuration file that it
-	// was started with, empty for its default.
-	PID        int
-	ConfigFile string
+	RuntimeProcess
 	// Err is why the runtime could not be queried, nil if it could.
 	Err error
 	// Name and Version are for example containerd and 1.6.20.
@@ -75,6 +72,13 @@ type Runtime struct {
 	Images string
 	// SyncsLayers reports that a containerd of the system is configured to sync the layers that it unpacks.
 	SyncsLayers bool
+}
+
+// RuntimeProcess is the process that serves the endpoint of a runtime.
+type RuntimeProcess struct {
+	// PID is 0 if it is unknown. ConfigFile is the configuration file that it was started with, empty for its default.
+	PID        int
+	ConfigFile string
 }
 
 // groups are all checks by what they are about, in the order in which a user would fix their findings.

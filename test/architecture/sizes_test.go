@@ -29,7 +29,6 @@ var largeStructs = map[string]string{
 	"cri.SyncRequest":                  "all that one sync needs to know of a pod",
 	"cri/critest.Fake":                 "one field per part of the state of a runtime",
 	"daemon.daemon":                    "one field per result of a phase of the assembly",
-	"daemon/preflight.Runtime":         "one field per fact that a runtime reports of itself",
 	"daemon/preflight.Settings":        "one field per group of checks",
 	"httpapi.Sources":                  "one field per dependency of the table of routes",
 	"httpapi/kubeapi.resource":         "one row of the table of resources, mostly constants",

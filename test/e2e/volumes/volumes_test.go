@@ -235,8 +235,24 @@ func TestMountPropagationOnAPrivateHost(t *testing.T) {
 		n.Exec(main, "sh", "-c", "umount /up/m")
 		n.Restart()
 		n.MustStillRun("p", main)
+		if err := n.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if len(n.MountsOf("/pods")) == 0 {
+			t.Error("the mounts of a pod that runs are gone after the end of the daemon")
+		}
+		n.MustStart()
+		n.Exec(main, "sh", "-c", "mkdir -p /up/m && mount -t tmpfs none /up/m && touch /up/m/y && umount /up/m")
 		n.RemoveManifest("p.yaml")
 		n.AwaitPodDirGone(p)
+		if err := n.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{"pods", "plugins"} {
+			if err := os.RemoveAll(filepath.Join(n.Root, dir)); err != nil {
+				t.Errorf("after the end of the daemon without pods: %v", err)
+			}
+		}
 	})
 }
 
