@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstead/podstead/cri/critest"
+	podinfo "github.com/podstead/podstead/internal/pod"
 )
 
 // deferred returns a supervisorHarness with three CPUs in which u1 has one and
@@ -153,5 +154,24 @@ func TestLowerRequestAfterReboot(t *testing.T) {
 		if got := b.linux().CpuQuota; got != 50_000 {
 			t.Errorf("quota %d, want that of half a cpu", got)
 		}
+	})
+}
+
+// A deferred resize is made as soon as another pod has been resized to less, not with the next periodic sync of that
+// pod.
+func TestDeferredResizeFollowsAnotherResize(t *testing.T) {
+	withTestbed(t, func(t *testing.T, b *supervisorHarness) {
+		b.allocatable = cpus("3")
+		other := requestingPod("other", "2")
+		d := b.start()
+		d.config.deliver(file, sized("1", "64Mi"), other)
+		b.runs("u1")
+		b.runs(other.UID)
+		d.config.deliver(file, sized("2", "64Mi"), other)
+		b.isDeferred()
+		less := requestingPod("other", "1")
+		less.Annotations[podinfo.AnnotationHash] = "less"
+		d.config.deliver(file, sized("2", "64Mi"), less)
+		b.until(5*time.Second, "it is resized", func() bool { return b.linux().CpuQuota == 200_000 })
 	})
 }

@@ -135,6 +135,11 @@ func (s *Resizer) started(pod *v1.Pod, r Run) {
 // complete records the end of the resize in progress.
 func (s *Resizer) complete(pod *v1.Pod, r Run) {
 	r.Record.Resizing, r.fault = nil, ""
+	if r.denied == nil {
+		// What the containers had in addition is free for the pods that wait: a runtime may report no change after
+		// which this pod is synced again.
+		s.Reservations.UpdateRunning(pod, pod, pod)
+	}
 	s.Events.Event(pod, v1.EventTypeNormal, reasonResizeCompleted, "Pod resize completed: "+resizeText(pod))
 }
 
