@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -130,6 +129,16 @@ func quantities(cpu, memory string) v1.ResourceList {
 	return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
 }
 
+// resizeErrors returns when and how often the pod's resizes failed, as the events say; empty if none did.
+func (p *wholePod) resizeErrors() string {
+	p.n.T.Helper()
+	e, ok := p.eventsByReason()["ResizeError"]
+	if !ok {
+		return ""
+	}
+	return fmt.Sprint(e.Count, " times, at last at ", e.LastTimestamp, ": ", e.Message)
+}
+
 // checkQuota checks the CPU limit of the first container in the kernel.
 func (p *wholePod) checkQuota(limit string) {
 	p.n.T.Helper()
@@ -168,33 +177,24 @@ func checkPodLevelResize(n *harness.Node, a *harness.Admin, most string) {
 	p.patch(original)
 	p.mustBe(original)
 
-	// Less memory than is used.
+	// Less memory than is used: the containers, which have no limit of their own, have that of the pod.
 	tiny := wholeSize{amounts{"100m", "200m", "8Ki", "8Ki"}, "200m"}
 	p.patch(tiny)
-	shown = p.awaitResizeCondition(v1.PodResizeInProgress, v1.PodReasonError, "in use")
+	shown = p.awaitResizeCondition(v1.PodResizeInProgress, v1.PodReasonError,
+		"cannot set container second memory limit (8192) below current usage")
 	p.mustShow(shown, original.pod, tiny.pod)
 	p.mustHaveInKernel(original.pod)
-	// A daemon that is started meanwhile shows what the pod has, too.
-	// Until it has tried the resize, it reports the status that the API server has.
-	tried := func() bool {
-		log, err := os.ReadFile(n.Log())
-		if err != nil {
-			n.T.Fatal(err)
-		}
-		// An event that repeats one of the earlier daemon is not logged again.
-		starts := strings.Split(string(log), "Starting podstead version")
-		for line := range strings.Lines(starts[len(starts)-1]) {
-			if strings.Contains(line, "Failed to sync pod") && strings.Contains(line, n.PodName("whole")) {
-				return true
-			}
-		}
-		return false
-	}
+	// A daemon that is started meanwhile shows what the pod has, too. Until it has tried the resize, which it reports
+	// by an event, it reports the status that the API server has.
+	failures := p.resizeErrors()
 	n.Restart()
-	now := n.AwaitStatus("whole", "its resize fails again", func(now v1.Pod) error {
-		if !tried() {
-			return errors.New("the new daemon has not tried it")
+	n.Await("the new daemon has tried the resize", func() error {
+		if now := p.resizeErrors(); now == "" || now == failures {
+			return errors.New(now)
 		}
+		return nil
+	})
+	now := n.AwaitStatus("whole", "its resize fails again", func(now v1.Pod) error {
 		for _, c := range resizeConditions(&now) {
 			if c.Type == v1.PodResizeInProgress && c.Reason == v1.PodReasonError {
 				return nil
@@ -209,11 +209,7 @@ func checkPodLevelResize(n *harness.Node, a *harness.Admin, most string) {
 
 	n.Restart()
 	p.mustBe(original)
-	all, err := n.Events("whole")
-	if err != nil {
-		n.T.Fatal(err)
-	}
-	for _, e := range all {
+	for _, e := range p.eventsByReason() {
 		if strings.Contains(e.Message, "unable to ensure pod container exists") && !strings.Contains(e.Message, "in use") {
 			n.T.Errorf("%s: %s", e.Reason, e.Message)
 		}

@@ -189,14 +189,20 @@ func (p *resizablePod) awaitResizeCondition(kind v1.PodConditionType, reason, wo
 		})
 }
 
-// events returns the reasons of the events of resizes.
-func (p *resizablePod) events() (reasons []string) {
+// eventsByReason returns the newest event of the pod of each reason.
+func (p *resizablePod) eventsByReason() map[string]v1.Event {
 	p.n.T.Helper()
 	all, err := p.n.Events(p.name)
 	if err != nil {
 		p.n.T.Fatal(err)
 	}
-	for _, e := range all {
+	return all
+}
+
+// events returns the reasons of the events of resizes.
+func (p *resizablePod) events() (reasons []string) {
+	p.n.T.Helper()
+	for _, e := range p.eventsByReason() {
 		if strings.HasPrefix(e.Reason, "Resize") && !slices.Contains(reasons, e.Reason) {
 			reasons = append(reasons, e.Reason)
 		}
