@@ -147,29 +147,12 @@ func (s *containerItems) unmarshal(response []byte) error {
 
 // eachItem calls f for each item of a list's response.
 func eachItem(response []byte, f func(item []byte) error) error {
-	for len(response) > 0 {
-		number, kind, n := protowire.ConsumeTag(response)
-		if n < 0 {
-			return protowire.ParseError(n)
+	return eachField(response, func(number protowire.Number, value []byte) error {
+		if number != fieldItems {
+			return nil
 		}
-		response = response[n:]
-		if number != fieldItems || kind != protowire.BytesType {
-			if n = protowire.ConsumeFieldValue(number, kind, response); n < 0 {
-				return protowire.ParseError(n)
-			}
-			response = response[n:]
-			continue
-		}
-		item, n := protowire.ConsumeBytes(response)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		if err := f(item); err != nil {
-			return err
-		}
-		response = response[n:]
-	}
-	return nil
+		return f(value)
+	})
 }
 
 // scanned holds the fields that identify an item and those that can change.

@@ -58,6 +58,7 @@ func (d *daemon) createNodeServices(context.Context) error {
 	n.images = d.newImages()
 	d.pulls.OnPulled(n.images.Pulled)
 	d.pulls.OnMeasured(p.counters.ImagePulled)
+	d.startImageStore()
 	d.createAutoUpdate()
 	loader := imageload.New(imageload.Config{
 		Client: d.runtime.Client, Private: d.runtime.Private, Images: d.images, Imported: n.images.Pulled,

@@ -12,6 +12,7 @@ import (
 	"github.com/podstead/podstead/cri/private"
 	"github.com/podstead/podstead/cri/pullrecords"
 	"github.com/podstead/podstead/daemon/preflight"
+	"github.com/podstead/podstead/internal/wallclock"
 )
 
 // cniBinDirs are the directories of CNI plugins: installed by hand, by Debian, by
@@ -44,7 +45,11 @@ func (d *daemon) openRuntime(ctx context.Context) error {
 		return err
 	}
 	d.runtime, d.pulls = rt, cri.NewObservedPulls(rt.Client)
-	d.images = imagestore.New(imagestore.Config{Runtime: d.pulls, Mount: rt.Client.ImageMount, Log: d.log})
+	mark, _ := wallclock.Now() // without the ID of the boot if it is not known
+	d.images = imagestore.Open(imagestore.Config{
+		Runtime: d.pulls, Mount: rt.Client.ImageMount, Containerd: rt.Client, Boot: mark.Boot,
+		File: filepath.Join(o.Paths.Root, "image-additions.json"), Disk: d.disk, Log: d.log,
+	})
 	d.pullRecords = pullrecords.Open(
 		pullrecords.Config{Dir: pullrecords.Dir(o.Paths.Root), Images: rt.Client, Disk: d.disk, Log: d.log})
 	d.closeLater(rt.Client)

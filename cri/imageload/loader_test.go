@@ -35,7 +35,7 @@ func TestLoadErrors(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = client.Close() })
 			loader := imageload.New(imageload.Config{
-				Client: client, Images: imagestore.New(imagestore.Config{Runtime: client}),
+				Client: client, Images: imagestore.Open(imagestore.Config{Runtime: client}),
 				Temp:     archive.TempSpace{Dir: imageload.Dir(t.TempDir())},
 				Imported: func(context.Context, string, string) { t.Error("an image was imported") },
 			})

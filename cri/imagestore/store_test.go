@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -16,11 +19,20 @@ type runtime struct {
 	mu      sync.Mutex
 	present map[string]string // image IDs by name
 	pull    func(image string) error
+	// down is the error of every call.
+	down error
+	// calls are the removals and restorations.
+	calls []string
+	// leases are the times at which leases were created.
+	leases []time.Time
 }
 
 func (r *runtime) ImageStatus(_ context.Context, image string) (*runtimeapi.Image, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.down != nil {
+		return nil, r.down
+	}
 	id, ok := r.present[image]
 	if !ok {
 		return nil, nil
@@ -50,6 +62,32 @@ func (r *runtime) remove(image string) {
 	delete(r.present, image)
 }
 
+// RemoveImage removes all names of an image.
+func (r *runtime) RemoveImage(_ context.Context, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, "remove "+id)
+	maps.DeleteFunc(r.present, func(_, other string) bool { return other == id })
+	return r.down
+}
+
+func (r *runtime) DropLeases(_ context.Context, drop func(time.Time) bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.down == nil {
+		r.leases = slices.DeleteFunc(r.leases, drop)
+	}
+	return r.down
+}
+
+func (r *runtime) RestoreImageName(_ context.Context, name, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, "restore "+name+" "+id)
+	r.present[name] = id
+	return r.down
+}
+
 // harness is a store whose syncs block until the test lets them end.
 type harness struct {
 	*Store
@@ -57,13 +95,21 @@ type harness struct {
 	// syncs receives the directory of each sync; an error is what it results in.
 	syncs   chan string
 	results chan error
+	// boot is the ID of the boot of the next open.
+	boot string
 }
 
 func newHarness() *harness {
 	h := &harness{runtime: &runtime{present: map[string]string{}}, syncs: make(chan string, 10), results: make(chan error)}
-	h.Store = New(Config{
-		Runtime: h.runtime, Mount: func(context.Context) (string, error) { return "/images", nil },
-		Log: slog.New(slog.DiscardHandler),
+	h.open("")
+	return h
+}
+
+// open opens the store with a journal, as another daemon does.
+func (h *harness) open(file string) {
+	h.Store = Open(Config{
+		Runtime: h.runtime, Containerd: h.runtime, Mount: func(context.Context) (string, error) { return "/images", nil },
+		File: file, Boot: h.boot, Log: slog.New(slog.DiscardHandler),
 	})
 	h.Store.syncFS = func(dir string) error {
 		h.syncs <- dir
@@ -73,7 +119,6 @@ func newHarness() *harness {
 		h.runtime.put(image, "id-of-"+image)
 		return nil
 	}
-	return h
 }
 
 // started runs a function, and returns a channel with its result.

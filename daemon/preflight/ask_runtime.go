@@ -41,12 +41,12 @@ func (r *Runtime) Ask(ctx context.Context) (shown cri.RuntimeConfig) {
 	// Checks of what these do not report are skipped.
 	r.CgroupDriver, _ = client.CgroupDriver(ctx)
 	shown, _ = client.RuntimeConfig(ctx)
-	r.Images, _ = client.ImageMount(ctx)
+	r.Images.Dir, _ = client.ImageMount(ctx)
 	r.RestrictsOOMScore = shown.RestrictOOMScoreAdj
 	r.PauseImage = shown.SandboxImage
 	if r.Name == "containerd" {
 		dump := containerdDump(ctx, r.PID)
-		r.SyncsLayers = syncsLayers.MatchString(dump)
+		r.Images.SyncsLayers = syncsLayers.MatchString(dump)
 		r.PauseImage = cmp.Or(r.PauseImage, pinnedSandbox(dump))
 	}
 	if r.PauseImage != "" {

@@ -67,10 +67,14 @@ type Runtime struct {
 	PauseMissing bool
 	// RestrictsOOMScore reports that it starts pods without CAP_SYS_RESOURCE; nil if it does not report it.
 	RestrictsOOMScore *bool
-	// Images is a directory on the file system of the images, empty if the runtime
-	// does not report it.
-	Images string
-	// SyncsLayers reports that a containerd of the system is configured to sync the layers that it unpacks.
+	Images            ImageStore
+}
+
+// ImageStore is where a runtime has its images, and how it keeps them.
+type ImageStore struct {
+	// Dir is a directory on their file system, empty if the runtime does not report it.
+	Dir string
+	// SyncsLayers reports that a containerd is configured to sync the layers that it unpacks.
 	SyncsLayers bool
 }
 

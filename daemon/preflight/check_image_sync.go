@@ -23,7 +23,7 @@ func imageSync(_ *Host, s *Settings) []Finding {
 	if err != nil || !v.AtLeast(version.MustParseGeneric(syncSince)) {
 		return nil
 	}
-	if r.SyncsLayers {
+	if r.Images.SyncsLayers {
 		return ok("image-sync", "containerd syncs the layers that it unpacks")
 	}
 	section := "io.containerd.grpc.v1.cri"

@@ -15,7 +15,7 @@ func TestImageSync(t *testing.T) {
 		{"1.7 before the setting", Runtime{Name: "containerd", Version: "1.7.13"}, ""},
 		{"1.7", Runtime{Name: "containerd", Version: "1.7.24~ds1"}, `= true in [plugins."io.containerd.grpc.v1.cri"]`},
 		{"2.x", Runtime{Name: "containerd", Version: "v2.1.0"}, `= true in [plugins."io.containerd.cri.v1.images"]`},
-		{"set", Runtime{Name: "containerd", Version: "v2.1.0", SyncsLayers: true}, "containerd syncs the layers"},
+		{"set", Runtime{Name: "containerd", Version: "v2.1.0", Images: ImageStore{SyncsLayers: true}}, "containerd syncs the layers"},
 		{"private", Runtime{Name: "containerd", Version: "v2.1.0", Private: true}, ""},
 		{"CRI-O", Runtime{Name: "cri-o", Version: "1.30.0"}, ""},
 	} {

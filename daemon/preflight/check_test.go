@@ -476,7 +476,7 @@ func TestRun(t *testing.T) {
 		"a tight disk": {func(b *testHost) { b.space["var/lib/podstead"] = Space{Bytes: 100, BytesFree: 12} }, "disk", Warn,
 			"12.0%", "prune"},
 		"a full disk of images": {func(b *testHost) {
-			b.settings.Runtime.Images = "/var/lib/containerd/images"
+			b.settings.Runtime.Images.Dir = "/var/lib/containerd/images"
 			b.write("var/lib/containerd/images/x", "")
 			b.space["var/lib/containerd/images"] = Space{Bytes: 100, BytesFree: 14}
 		}, "disk", Fail, "14.0% of the disk of the images (/var/lib/containerd/images) is free: pods are evicted below 15%",

@@ -37,6 +37,7 @@ type Counters struct {
 	updateChecks, updates  *prometheus.CounterVec
 	rollouts               *prometheus.CounterVec
 	pinned, pinErrors      prometheus.Counter
+	incomplete             prometheus.Counter
 	ensures, pullChecks    *prometheus.CounterVec
 	pullTime               *prometheus.HistogramVec
 	podResources           *podResources
@@ -114,6 +115,8 @@ func NewCounters() *Counters {
 			"Number of removed images by reason: age, space or command.", "reason"),
 		updateChecks: newCounterVec("podstead_image_update_checks_total",
 			"Number of checks of a container's image for a newer one, by result: current, available or failed.", "result"),
+		incomplete: prometheus.NewCounter(prometheus.CounterOpts{Name: "podstead_incomplete_images_removed_total",
+			Help: "Number of images that were removed because the machine went down while they were pulled or loaded."}),
 		updates: newCounterVec("podstead_image_updates_total",
 			"Number of image updates of pods that have ended, by result: completed or rolled_back.", "result"),
 		rollouts: newCounterVec("podstead_rollouts_total",
@@ -145,7 +148,7 @@ func (c *Counters) all() []prometheus.Collector {
 		c.calls, c.callErrors, c.callTime, c.relist, c.period,
 		c.podWork, c.podStart, c.sandboxes, c.sandboxTime, c.sandboxFails, c.starts, c.startFails,
 		c.userPods, c.userPodFails, c.losingSupport, c.podResources,
-		c.evictions, c.preemptions, c.disrupted, c.images, c.updateChecks, c.updates, c.rollouts, c.pinned, c.pinErrors,
+		c.evictions, c.preemptions, c.disrupted, c.images, c.updateChecks, c.updates, c.incomplete, c.rollouts, c.pinned, c.pinErrors,
 		c.ensures, c.pullChecks, c.pullTime, c.requests, c.responses, c.inflight,
 	}
 }
@@ -273,6 +276,9 @@ func (c *Counters) ImageChecked(result string) { c.updateChecks.WithLabelValues(
 
 // ImageUpdated implements autoupdate.Metrics.
 func (c *Counters) ImageUpdated(result string) { c.updates.WithLabelValues(result).Inc() }
+
+// IncompleteImageRemoved counts an image that was removed because the machine went down while it was pulled or loaded.
+func (c *Counters) IncompleteImageRemoved() { c.incomplete.Inc() }
 
 // RolloutEnded counts a rollout of a pod that has ended.
 func (c *Counters) RolloutEnded(result string) { c.rollouts.WithLabelValues(result).Inc() }

@@ -194,6 +194,7 @@ func countAll(c *Counters) {
 	c.ImageRemoved("space")
 	c.ImageChecked("available")
 	c.ImageUpdated("rolled_back")
+	c.IncompleteImageRemoved()
 	c.RolloutEnded("completed")
 	c.MemoryRequested(nil)
 	c.MemoryRequested(errors.New("not enough"))
@@ -244,6 +245,7 @@ func TestMetrics(t *testing.T) {
 			`kubelet_runtime_operations_total{operation_type="update_container"} 1`,
 			`kubelet_runtime_operations_duration_seconds_count{operation_type="run_podsandbox"} 2`,
 			`podstead_image_update_checks_total{result="available"} 1`, `podstead_image_updates_total{result="rolled_back"} 1`,
+			`podstead_incomplete_images_removed_total 1`,
 			`podstead_rollouts_total{result="completed"} 1`, `podstead_rolled_back_pods 2`,
 			`kubelet_memory_qos_node_memory_min_bytes 3.145728e+06`, `kubelet_memory_qos_node_memory_low_bytes 2.097152e+06`,
 			`kubelet_memory_manager_pinning_requests_total 2`, `kubelet_memory_manager_pinning_errors_total 1`,

@@ -52,6 +52,8 @@ func TestLife(t *testing.T) {
 	testPowerCuts(m, quickChurn, lifeCuts, began.Add(lifeBudget))
 	step("power cuts")
 	m.Sh("rm /etc/pods/*.yaml")
+	testImagePowerCuts(m, lifeCuts, began.Add(lifeBudget))
+	step("power cuts after and amid image loads and pulls")
 	testPurge(m)
 	step("purge")
 }
