@@ -110,7 +110,8 @@ func checkConfig(o *config.Options, flags *pflag.FlagSet) ([]preflight.Finding, 
 		list = append(list, preflight.Finding{Group: check, Check: check, Level: preflight.Warn, Message: notice})
 	}
 	if files := o.ConfigFiles(); len(list) == 0 && len(files) > 0 {
-		list = append(list, preflight.Finding{Group: check, Check: check, Level: preflight.OK, Message: strings.Join(files, ", ")})
+		list = append(list, preflight.Finding{Group: check, Check: check, Level: preflight.OK,
+			Message: strings.Join(files, ", ")})
 	}
 	return list, nil
 }

@@ -92,7 +92,7 @@ func (s *Settings) minFree(signal string, capacity uint64) float64 {
 }
 
 func disks(h *Host, s *Settings) (list []Finding) {
-	seen := map[Space]bool{}
+	seen := map[any]bool{}
 	for _, d := range []struct {
 		name, path, disk string
 	}{{"images", s.Runtime.Images.Dir, "imagefs"}, {"root directory", s.Root, "nodefs"}, {"pod logs", s.PodLogs, "nodefs"}} {
@@ -105,10 +105,14 @@ func disks(h *Host, s *Settings) (list []Finding) {
 			list = append(list, fail("disk", "", "failed to read the file system of %s: %v", at, err)...)
 			continue
 		}
-		if space.Bytes == 0 || seen[space] {
+		disk := any(space)
+		if space.ID != 0 {
+			disk = space.ID // what is free can change between two paths of a disk
+		}
+		if space.Bytes == 0 || seen[disk] {
 			continue
 		}
-		seen[space] = true
+		seen[disk] = true
 		free := 100 * float64(space.BytesFree) / float64(space.Bytes)
 		// Images have their own thresholds, which apply to everything on their disk.
 		minFree, minInodes := s.minFree(d.disk+".available", space.Bytes), s.minFree(d.disk+".inodesFree", space.Inodes)

@@ -582,3 +582,16 @@ func TestNameServerOfAnEarlierSetting(t *testing.T) {
 		}
 	}
 }
+
+// The disk of several directories is reported once, although what is free on it changes meanwhile.
+func TestDiskOfSeveralDirectories(t *testing.T) {
+	b := newTestHost(t)
+	free := uint64(50)
+	b.host.Space = func(string) (Space, error) {
+		free--
+		return Space{ID: 7, Bytes: 100, BytesFree: free, Inodes: 100, InodesFree: 50}, nil
+	}
+	if list := disks(&b.host, &b.settings); len(list) != 1 {
+		t.Errorf("one disk has the findings %+v", list)
+	}
+}

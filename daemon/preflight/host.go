@@ -28,6 +28,8 @@ type Host struct {
 
 // Space is the state of a file system.
 type Space struct {
+	// ID identifies the file system, 0 if it has no ID.
+	ID uint64
 	// Bytes and Inodes are totals, BytesFree and InodesFree what is available. Both
 	// inode numbers are 0 on a file system without inodes.
 	Bytes, BytesFree, Inodes, InodesFree uint64
@@ -57,6 +59,7 @@ func spaceOf(path string) (Space, error) {
 	}
 	size := uint64(fs.Bsize)
 	return Space{
+		ID:    uint64(uint32(fs.Fsid.Val[0])) | uint64(uint32(fs.Fsid.Val[1]))<<32,
 		Bytes: fs.Blocks * size, BytesFree: fs.Bavail * size, Inodes: fs.Files, InodesFree: fs.Ffree,
 		ReadOnly: fs.Flags&unix.ST_RDONLY != 0, NoExec: fs.Flags&unix.ST_NOEXEC != 0,
 		InMemory: fs.Type == tmpfsMagic || int64(uint32(fs.Type)) == ramfsMagic,

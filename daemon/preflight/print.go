@@ -33,8 +33,8 @@ var levelColors = map[Level]terminal.Color{OK: terminal.Green, Warn: terminal.Ye
 // minMessageWidth is the width to which a message is wrapped at least, however narrow the terminal is.
 const minMessageWidth = 30
 
-// text returns the findings for people. Messages are wrapped to the width of a terminal; commands, which are copied, are
-// not.
+// text returns the findings for people. Messages are wrapped to the width of a terminal; commands, which are copied,
+// are not.
 func text(list []Finding, screen terminal.Terminal) string {
 	width := 0
 	for _, f := range list {
