@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,23 @@ func (i smallImage) checkScript() string {
 func TestImagePowerCuts(t *testing.T) {
 	m := newInstalled(t)
 	m.Start()
+	testImagePowerCuts(m, *rounds, time.Time{})
+}
+
+// The same with a private containerd 2.4, which pulls with its transfer service: that syncs nothing, whatever is set.
+func TestImagePowerCutsWithTransferService(t *testing.T) {
+	m := newInstalled(t)
+	m.Start()
+	for _, name := range []string{"containerd", "containerd-shim-runc-v2"} {
+		m.CopyIn(filepath.Join(filepath.Dir(testbed.Containerd24.Binary()), name), "/usr/local/bin/"+name, 0o755)
+	}
+	m.Sh("systemctl mask --now containerd && systemctl stop podstead && rm -f /var/lib/podstead/runtime-endpoint && " +
+		"systemctl start podstead")
+	m.Await("the private containerd answers", settle, func() error {
+		_, err := m.Try("podstead get nodes && test -S /run/podstead/containerd/containerd.sock")
+		return err
+	})
+	m.Sh("/usr/local/bin/containerd --version && podstead images load --name registry.k8s.io/pause:3.10.2 /root/pause.tar")
 	testImagePowerCuts(m, *rounds, time.Time{})
 }
 
@@ -188,7 +206,7 @@ type imageRegistry struct {
 	address string
 }
 
-// serveImages starts a registry, and configures the containerd of the system to pull from it.
+// serveImages starts a registry, and configures the containerd of the system and a private one to pull from it.
 func serveImages(m *Machine) *imageRegistry {
 	m.t.Helper()
 	r := &imageRegistry{}
@@ -200,10 +218,12 @@ func serveImages(m *Machine) *imageRegistry {
 	server := &http.Server{Handler: &r.Registry}
 	go func() { _ = server.Serve(listener) }() // until it is closed
 	m.t.Cleanup(func() { _ = server.Close() })
-	m.Write("/etc/containerd/certs.d/"+r.address+"/hosts.toml", "server = \"http://"+r.address+"\"\n")
+	for _, dir := range []string{"/etc/containerd", "/var/lib/podstead/containerd"} {
+		m.Write(dir+"/certs.d/"+r.address+"/hosts.toml", testbed.HostsTOML(r.address))
+	}
 	m.Sh(`grep -q certs.d /etc/containerd/config.toml || printf '\n[plugins."io.containerd.grpc.v1.cri".registry]\n  ` +
 		`config_path = "/etc/containerd/certs.d"\n' >>/etc/containerd/config.toml`)
-	m.Sh("systemctl restart containerd && sync")
-	m.Await("containerd is active", settle, func() error { _, err := m.Try("podstead get nodes && ctr version"); return err })
+	m.Sh("systemctl try-restart containerd && sync")
+	m.Await("podstead is active", settle, func() error { _, err := m.Try("podstead get nodes"); return err })
 	return r
 }
