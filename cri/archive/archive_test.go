@@ -431,7 +431,8 @@ func TestReadLeavesNoFile(t *testing.T) {
 	if _, err := Read(ctx, TempSpace{Dir: dir}, r); !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
 	}
-	a, err := Read(t.Context(), TempSpace{Dir: dir}, bytes.NewReader(dockerArchive(t, map[string]image.Image{"web:1": made(t, "amd64")})))
+	a, err := Read(t.Context(), TempSpace{Dir: dir},
+		bytes.NewReader(dockerArchive(t, map[string]image.Image{"web:1": made(t, "amd64")})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -533,7 +534,8 @@ func TestArchiveEndsWithItsClient(t *testing.T) {
 	if len(data) > 1<<20 {
 		t.Fatalf("the archive has %d bytes and is not read at once", len(data))
 	}
-	if _, err := Read(ctx, TempSpace{Dir: t.TempDir(), usage: disk}, bytes.NewReader(data)); !errors.Is(err, gone) || used > 50<<20 {
+	if _, err := Read(ctx, TempSpace{Dir: t.TempDir(), usage: disk}, bytes.NewReader(data)); !errors.Is(err, gone) ||
+		used > 50<<20 {
 		t.Errorf("%v after %d bytes", err, used)
 	}
 }
@@ -694,7 +696,8 @@ func TestOpenAndNames(t *testing.T) {
 	if names := Names(t.Context(), broken); names != nil {
 		t.Errorf("names of a truncated archive: %v", names)
 	}
-	if _, err := Open(t.Context(), TempSpace{Dir: t.TempDir()}, broken); err == nil || !strings.Contains(err.Error(), "truncated") {
+	if _, err := Open(t.Context(), TempSpace{Dir: t.TempDir()}, broken); err == nil ||
+		!strings.Contains(err.Error(), "truncated") {
 		t.Errorf("error: %v", err)
 	}
 }

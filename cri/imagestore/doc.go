@@ -6,6 +6,6 @@
 // It owns the journal of the pulls and loads in progress: what is in it after a boot was not complete when the machine
 // went down, and is removed before anything uses it.
 //
-// It reads what the runtime reports of its images. It never decides which images a pod needs, and never removes one that
-// it did not see come.
+// It reads what the runtime reports of its images. It never decides which images a pod needs, and never removes one
+// that it did not see come.
 package imagestore

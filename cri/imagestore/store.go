@@ -84,8 +84,8 @@ type addition struct {
 // settleDelay is how long after a failure the runtime may continue: it cancels what a client has given up.
 const settleDelay = time.Minute
 
-// ImageStatus implements cri.ImageRuntime. An image that is being unpacked or synced is waited for: a runtime may list it
-// before.
+// ImageStatus implements cri.ImageRuntime. An image that is being unpacked or synced is waited for: a runtime may list
+// it before.
 func (s *Store) ImageStatus(ctx context.Context, image string) (*runtimeapi.Image, error) {
 	for {
 		found, err := s.cfg.Runtime.ImageStatus(ctx, image)
@@ -145,7 +145,8 @@ func (s *Store) PullImage(ctx context.Context, image string, auth *runtimeapi.Au
 
 // explain adds to the error of a pull why the image is not here any more.
 func explain(err error) error {
-	const why = "; the image was removed, because the machine went down while it was pulled or loaded: without the registry, " +
+	const why = "; the image was removed, because the machine went down while it was pulled or loaded: without the " +
+		"registry, " +
 		"load it again with `podstead images load ARCHIVE`"
 	var e *cri.Error
 	if !errors.As(err, &e) {

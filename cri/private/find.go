@@ -29,7 +29,7 @@ func Find(ctx context.Context, sockets []string) (endpoint string, found bool) {
 	return "", false
 }
 
-// Responses reports whether something accepts connections on the socket.
+// Answers reports whether something accepts connections on the socket.
 func Answers(ctx context.Context, socket string) bool {
 	c, err := dial(ctx, socket)
 	if err != nil {

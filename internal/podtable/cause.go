@@ -110,8 +110,8 @@ var knownOfPulls = []knownError{
 // call it that.
 var sandboxImage = compile(`^Failed to create pod sandbox: .*?failed to (?:get sandbox|pull) image "([^"]*)": (.+)$`)
 
-// sandboxImageCause returns the cause of an error of the pull of the sandbox image. What to do differs from the image of
-// a container.
+// sandboxImageCause returns the cause of an error of the pull of the sandbox image. What to do differs from the image
+// of a container.
 func sandboxImageCause(text string) (cause string, ok bool) {
 	m := sandboxImage().FindStringSubmatch(text)
 	if m == nil {
