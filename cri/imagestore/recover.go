@@ -109,7 +109,7 @@ func (s *Store) recover(ctx context.Context) error {
 // that had it before.
 func (s *Store) rollBack(ctx context.Context, name, before string) (Removal, error) {
 	found, err := s.cfg.Runtime.ImageStatus(ctx, name)
-	if err != nil || found == nil || found.GetId() == before {
+	if err != nil || found == nil || found.GetId() == before || s.hadOtherName(found.GetRepoTags()) {
 		return Removal{}, err
 	}
 	if err := s.cfg.Containerd.RemoveImage(ctx, found.GetId()); err != nil {
@@ -121,6 +121,12 @@ func (s *Store) rollBack(ctx context.Context, name, before string) (Removal, err
 		}
 	}
 	return Removal{Name: name, ID: found.GetId()}, nil
+}
+
+// hadOtherName reports whether an image with these tags has one that no interrupted addition brought: it was here, and
+// complete, before it got another name.
+func (s *Store) hadOtherName(tags []string) bool {
+	return slices.ContainsFunc(tags, func(tag string) bool { return !s.wasInterrupted([]string{tag}) })
 }
 
 // awaitRecovery waits until what was interrupted is removed. If that fails it returns why.
@@ -149,6 +155,6 @@ func (s *Store) wasInterrupted(names []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.interrupted, func(r recorded) bool {
-		return slices.ContainsFunc(names, func(name string) bool { _, ok := r.Images[name]; return ok })
+		return slices.ContainsFunc(names, func(name string) bool { _, ok := r.named(name); return ok })
 	})
 }

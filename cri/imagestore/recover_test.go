@@ -103,6 +103,52 @@ func TestPowerCutAmidPull(t *testing.T) {
 	})
 }
 
+// An image that was complete before the pull gave it another name is kept.
+func TestPowerCutAmidPullOfAnImageThatWasHere(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "journal.json")
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		h.open(file)
+		h.runtime.put("docker.io/library/web:1", "web")
+		ended := make(chan struct{})
+		h.runtime.pull = func(string) error { <-ended; return errors.New("the power failed") }
+		_ = h.pulled(context.Background(), "web:stable")
+		_ = h.pulled(context.Background(), "db:1")
+		h.runtime.put("web:stable", "web")
+		h.runtime.put("db:1", "db")
+		h.runtime.put("docker.io/library/db:1", "db")
+		h.cut(file)
+		if removals := h.recovered(t); !slices.Equal(removals, []Removal{{"db:1", "db"}}) {
+			t.Errorf("removed: %v", removals)
+		}
+		close(ended)
+		time.Sleep(2 * settleDelay)
+	})
+}
+
+// Manifests may have a short name where the runtime reports a long one.
+func TestNamesOfOneImage(t *testing.T) {
+	for _, c := range []struct {
+		own, name string
+		same      bool
+	}{
+		{"web:1", "docker.io/library/web:1", true},
+		{"docker.io/library/web:1", "web:1", true},
+		{"docker.io/web", "docker.io/library/web:latest", true},
+		{"web:1", "quay.io/web:1", true},
+		{"team/web:1", "quay.io/team/web:1", true},
+		{"web:1", "docker.io/library/web:2", false},
+		{"web:1", "docker.io/library/otherweb:1", false},
+		{"quay.io/web:1", "docker.io/library/web:1", false},
+		{"localhost/web:1", "quay.io/localhost/web:1", false},
+		{"web:1", "web@sha256:" + strings.Repeat("a", 64), false},
+	} {
+		if got := sameName(c.own, c.name); got != c.same {
+			t.Errorf("%s and %s: %t", c.own, c.name, got)
+		}
+	}
+}
+
 // A pull that was complete, or failed long ago, is not removed after a boot.
 func TestPowerCutAfterPull(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "journal.json")

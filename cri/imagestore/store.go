@@ -120,7 +120,7 @@ func (s *Store) adding(names []string, id string) *addition {
 			continue
 		}
 		for _, name := range names {
-			if before, ok := a.Images[name]; ok && before != id {
+			if before, ok := a.named(name); ok && before != id {
 				return a
 			}
 		}
