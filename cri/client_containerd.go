@@ -40,9 +40,9 @@ const (
 	fieldNanos   = 2
 )
 
-// DropLeases deletes containerd's leases of pulls and imports for which drop returns true, by the time at which they were
-// created, and waits until containerd has removed what only they kept: layers and contents of images that did not become
-// complete. A runtime without leases is no error.
+// DropLeases deletes containerd's leases of pulls and imports for which drop returns true, by the time at which they
+// were created, and waits until containerd has removed what only they kept: layers and contents of images that did not
+// become complete. A runtime without leases is no error.
 func (c *Client) DropLeases(ctx context.Context, drop func(created time.Time) bool) error {
 	response, err := c.containerd(ctx, operation{verb: "list leases"}, "leases.v1.Leases/List", nil)
 	if errors.Is(err, ErrUnimplemented) {

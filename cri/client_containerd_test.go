@@ -31,7 +31,8 @@ func (s *containerdServer) handle(_ any, stream grpc.ServerStream) error {
 	if err := stream.RecvMsg(&request); err != nil {
 		return err
 	}
-	if md, _ := metadata.FromIncomingContext(stream.Context()); !slices.Equal(md["containerd-namespace"], []string{"k8s.io"}) {
+	md, _ := metadata.FromIncomingContext(stream.Context())
+	if !slices.Equal(md["containerd-namespace"], []string{"k8s.io"}) {
 		return status.Errorf(codes.InvalidArgument, "namespace %q", md["containerd-namespace"])
 	}
 	s.calls = append(s.calls, method)

@@ -32,8 +32,8 @@ type recorded struct {
 	Began time.Time `json:"began"`
 }
 
-// Open reads the journal of an earlier daemon, and returns the Store. What was being pulled or loaded in another boot is
-// removed by Run; what was in this boot is only synced, since nothing of it is lost.
+// Open reads the journal of an earlier daemon, and returns the Store. What was being pulled or loaded in another boot
+// is removed by Run; what was in this boot is only synced, since nothing of it is lost.
 func Open(cfg Config) *Store {
 	s := &Store{
 		cfg: cfg, syncFS: syncFS, file: journalFormat.File(cfg.File, cfg.Disk), additions: map[*addition]struct{}{},

@@ -13,7 +13,8 @@ import (
 
 func TestJournalFile(t *testing.T) {
 	open := func(dir string, disk statefile.Disk) *Store {
-		return Open(Config{File: filepath.Join(dir, "image-additions.json"), Disk: disk, Boot: "2", Log: slog.New(slog.DiscardHandler)})
+		return Open(Config{File: filepath.Join(dir, "image-additions.json"), Disk: disk, Boot: "2",
+			Log: slog.New(slog.DiscardHandler)})
 	}
 	statefiletest.Store{
 		Files: []string{"image-additions.json"}, Before: "image-additions.before.json", After: "image-additions.after.json",

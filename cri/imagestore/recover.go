@@ -10,7 +10,7 @@ import (
 	"github.com/podstead/podstead/internal/wallclock"
 )
 
-// Removal is an image that was removed because the power failed, or the machine went down, while it was pulled or loaded.
+// Removal is an image that was removed because the machine went down while it was pulled or loaded.
 type Removal struct {
 	// Name is its full name, ID what it was removed by.
 	Name, ID string
@@ -150,7 +150,7 @@ func (s *Store) awaitRecovery(ctx context.Context) error {
 	}
 }
 
-// wasInterrupted reports whether one of these names is that of an addition that was interrupted, and is not removed yet.
+// wasInterrupted reports whether one of these names is that of an interrupted addition that is not removed yet.
 func (s *Store) wasInterrupted(names []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

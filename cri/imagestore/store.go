@@ -146,8 +146,7 @@ func (s *Store) PullImage(ctx context.Context, image string, auth *runtimeapi.Au
 // explain adds to the error of a pull why the image is not here any more.
 func explain(err error) error {
 	const why = "; the image was removed, because the machine went down while it was pulled or loaded: without the " +
-		"registry, " +
-		"load it again with `podstead images load ARCHIVE`"
+		"registry, load it again with `podstead images load ARCHIVE`"
 	var e *cri.Error
 	if !errors.As(err, &e) {
 		return fmt.Errorf("%w%s", err, why)

@@ -95,7 +95,8 @@ func disks(h *Host, s *Settings) (list []Finding) {
 	seen := map[any]bool{}
 	for _, d := range []struct {
 		name, path, disk string
-	}{{"images", s.Runtime.Images.Dir, "imagefs"}, {"root directory", s.Root, "nodefs"}, {"pod logs", s.PodLogs, "nodefs"}} {
+	}{{"images", s.Runtime.Images.Dir, "imagefs"}, {"root directory", s.Root, "nodefs"},
+		{"pod logs", s.PodLogs, "nodefs"}} {
 		if d.path == "" {
 			continue
 		}

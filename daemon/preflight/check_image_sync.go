@@ -12,8 +12,8 @@ const syncSetting = "image_pull_with_sync_fs"
 // syncSince is the first containerd that has it.
 const syncSince = "1.7.14"
 
-// imageSync names the setting with which a containerd that podstead does not configure syncs what it unpacks. Without it
-// podstead syncs the images that it pulls and loads, so that its absence is no fault.
+// imageSync names the setting with which a containerd that podstead does not configure syncs what it unpacks. Without
+// it podstead syncs the images that it pulls and loads, so that its absence is no fault.
 func imageSync(_ *Host, s *Settings) []Finding {
 	r := &s.Runtime
 	if r.Private || r.Err != nil || r.Name != "containerd" {
@@ -30,8 +30,9 @@ func imageSync(_ *Host, s *Settings) []Finding {
 	if v.Major() >= 2 {
 		section = "io.containerd.cri.v1.images"
 	}
-	return ok("image-sync", "podstead syncs the images that it pulls and loads; so that those of other clients survive a power "+
-		"cut too, such as the sandbox image, set %s = true in [plugins.%q] of /etc/containerd/config.toml", syncSetting, section)
+	return ok("image-sync", "podstead syncs the images that it pulls and loads; so that those of other clients survive "+
+		"a power cut too, such as the sandbox image, set %s = true in [plugins.%q] of /etc/containerd/config.toml", syncSetting,
+		section)
 }
 
 // syncsLayers matches a printed configuration of a containerd that syncs layers.

@@ -62,8 +62,8 @@ func (i smallImage) checkScript() string {
 		"! /bin/busybox sha256sum -c /sums 2>&1 | grep -v ': OK$'"
 }
 
-// Power cuts up to 40 s after an image with many small files was loaded or pulled, and amid it: each of its files has its
-// content after the boot, as the container sees it.
+// Power cuts up to 40 s after an image with many small files was loaded or pulled, and amid it: each of its files has
+// its content after the boot, as the container sees it.
 func TestImagePowerCuts(t *testing.T) {
 	m := newInstalled(t)
 	m.Start()
