@@ -1,6 +1,7 @@
 package network
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -8,9 +9,11 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 
 	"github.com/podstead/podstead/cri/private"
 	"github.com/podstead/podstead/test/e2e/harness"
@@ -117,4 +120,82 @@ func attackNameserver(n *harness.Node, web harness.Instance, db string) {
 func isReset(err error) bool {
 	var network net.Error
 	return err != nil && !(errors.As(err, &network) && network.Timeout())
+}
+
+// fillForwards lets four pods ask for many names whose servers do not answer, and one of them also from addresses that
+// are not its own. Another pod gets answers about names outside of the node meanwhile.
+func fillForwards(n *harness.Node, web harness.Instance, want string) {
+	t := n.T
+	t.Helper()
+	gateways, err := private.Gateways(filepath.Join(n.Runtime.Dir(), "cni"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	network := gateways[0].Masked()
+	server := &net.UDPAddr{IP: gateways[0].Addr().AsSlice(), Port: 53}
+	query := func(name string) []byte {
+		packet, err := new(dns.Msg).SetQuestion(name, dns.TypeA).Pack()
+		if err != nil {
+			t.Error(err)
+		}
+		return packet
+	}
+	var attack sync.WaitGroup
+	ended := make(chan struct{})
+	flood := func(number int, send func(packet []byte) error) {
+		attack.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				if err := send(query(fmt.Sprintf("%d-%d.hang.example.", number, i))); err != nil {
+					t.Errorf("pod %d: %v", number, err)
+					return
+				}
+				if i%100 == 99 {
+					time.Sleep(500 * time.Millisecond) // more than all that may wait, and not what fills the processor
+				}
+			}
+		})
+	}
+	var pid int
+	for i, name := range []string{"early", "later", "blocked", "unready"} {
+		pid = n.AwaitRunning(name).Pid
+		conn := listenIn(t, pid, ":0")
+		flood(i, func(packet []byte) error {
+			_, err := conn.WriteTo(packet, server)
+			return err
+		})
+	}
+	raw := -1 // the kernel completes the header of IPv4
+	inNetworkOf(t, pid, func() (err error) {
+		raw, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+		return err
+	})
+	t.Cleanup(func() { _ = unix.Close(raw) })
+	from, to := network.Addr().As4(), gateways[0].Addr().As4()
+	flood(4, func(packet []byte) error {
+		from[3] = byte(200 + rand.IntN(50)) // no pod has them
+		header := []byte{4<<4 | 5, 0, 0, 0, 0, 0, 0, 0, 64, unix.IPPROTO_UDP, 0, 0}
+		header = append(append(header, from[:]...), to[:]...)
+		header = binary.BigEndian.AppendUint16(header, uint16(1024+rand.IntN(60000)))
+		header = binary.BigEndian.AppendUint16(header, 53)
+		header = binary.BigEndian.AppendUint16(header, uint16(8+len(packet)))
+		header = append(header, 0, 0) // no checksum
+		return unix.Sendto(raw, append(header, packet...), 0, &unix.SockaddrInet4{Addr: to})
+	})
+	n.Await("queries beyond the limits are referred to TCP", func() error {
+		status, err := n.NameserverStatus()
+		if err == nil && status.Counters.Rejected == 0 {
+			err = fmt.Errorf("none is: %+v", status.Counters)
+		}
+		return err
+	})
+	for i := range 10 {
+		n.AwaitLookup(web, fmt.Sprintf("%d.far.example.", i), want)
+	}
+	close(ended)
+	attack.Wait()
 }

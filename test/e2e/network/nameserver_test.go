@@ -26,7 +26,8 @@ import (
 	"github.com/podstead/podstead/test/testbed"
 )
 
-// upstreamServer is a name server of the node that knows one record.
+// upstreamServer is a name server of the node that knows one name and all below it, and leaves queries for
+// hang.example without a response.
 type upstreamServer struct {
 	address string
 	queries atomic.Int64
@@ -49,7 +50,9 @@ func startUpstream(t *testing.T, text string) *upstreamServer {
 		reply := new(dns.Msg).SetReply(query)
 		q := query.Question[0]
 		switch {
-		case q.Name != "far.example.":
+		case strings.HasSuffix(q.Name, "hang.example."):
+			return
+		case !strings.HasSuffix(q.Name, "far.example."):
 			reply.Rcode = dns.RcodeNameError
 		case q.Qtype == dns.TypeA:
 			reply.Answer = append(reply.Answer,
@@ -173,6 +176,7 @@ spec: {type: ExternalName, externalName: far.example}
 		n.AwaitLookup(web, "far.example.", "192.0.2.2")
 
 		nameserverOutlivesTheDaemon(n, web, db)
+		fillForwards(n, web, "192.0.2.2")
 		attackNameserver(n, web, db)
 	})
 }

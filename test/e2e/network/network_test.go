@@ -207,9 +207,19 @@ func TestHostPortAddressAndProtocol(t *testing.T) {
 }
 
 // listenIn opens a UDP socket in the network namespace of a process.
-func listenIn(t *testing.T, pid int, address string) net.PacketConn {
+func listenIn(t *testing.T, pid int, address string) (conn net.PacketConn) {
 	t.Helper()
-	var conn net.PacketConn
+	inNetworkOf(t, pid, func() (err error) {
+		conn, err = net.ListenPacket("udp", address)
+		return err
+	})
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// inNetworkOf opens something in the network namespace of a process.
+func inNetworkOf(t *testing.T, pid int, open func() error) {
+	t.Helper()
 	opened := make(chan error)
 	go func() {
 		// The thread ends with the goroutine, and its network namespace with the thread.
@@ -220,15 +230,13 @@ func listenIn(t *testing.T, pid int, address string) net.PacketConn {
 			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
 		}
 		if err == nil {
-			conn, err = net.ListenPacket("udp", address)
+			err = open()
 		}
 		opened <- err
 	}()
 	if err := <-opened; err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
 }
 
 // A dual-stack network gives a pod one address of each family.
