@@ -244,7 +244,8 @@ func TestGetWatchForms(t *testing.T) {
 // lines.
 func TestGetWatchReportsTheNode(t *testing.T) {
 	down := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionFalse, Message: "the runtime is dead"}
-	pressure := v1.NodeCondition{Type: v1.NodeDiskPressure, Status: v1.ConditionTrue, Message: "the node has disk pressure"}
+	pressure := v1.NodeCondition{Type: v1.NodeDiskPressure, Status: v1.ConditionTrue,
+		Message: "the node has disk pressure"}
 	d := newFakeDaemon(t, samples()[0])
 	d.conditions = []v1.NodeCondition{down}
 	d.start()

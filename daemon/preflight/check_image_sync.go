@@ -31,7 +31,8 @@ func imageSync(_ *Host, s *Settings) []Finding {
 		section = "io.containerd.cri.v1.images"
 	}
 	return ok("image-sync", "podstead syncs the images that it pulls and loads; so that those of other clients survive "+
-		"a power cut too, such as the sandbox image, set %s = true in [plugins.%q] of /etc/containerd/config.toml", syncSetting,
+		"a power cut too, such as the sandbox image, set %s = true in [plugins.%q] of /etc/containerd/config.toml",
+		syncSetting,
 		section)
 }
 

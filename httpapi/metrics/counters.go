@@ -148,7 +148,8 @@ func (c *Counters) all() []prometheus.Collector {
 		c.calls, c.callErrors, c.callTime, c.relist, c.period,
 		c.podWork, c.podStart, c.sandboxes, c.sandboxTime, c.sandboxFails, c.starts, c.startFails,
 		c.userPods, c.userPodFails, c.losingSupport, c.podResources,
-		c.evictions, c.preemptions, c.disrupted, c.images, c.updateChecks, c.updates, c.incomplete, c.rollouts, c.pinned, c.pinErrors,
+		c.evictions, c.preemptions, c.disrupted, c.images, c.updateChecks, c.updates, c.incomplete, c.rollouts, c.pinned,
+		c.pinErrors,
 		c.ensures, c.pullChecks, c.pullTime, c.requests, c.responses, c.inflight,
 	}
 }
