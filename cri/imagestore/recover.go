@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/podstead/podstead/internal/retry"
 	"github.com/podstead/podstead/internal/wallclock"
 )
 
@@ -25,7 +26,7 @@ const (
 // Run removes what was interrupted by the end of an earlier boot, as soon as the runtime responds, and syncs what was
 // interrupted by the end of an earlier daemon. It returns when that is done, or ctx ends.
 func (s *Store) Run(ctx context.Context) error {
-	for delay := recoverMin; ; delay = min(2*delay, recoverMax) {
+	for failures := 1; ; failures++ {
 		err := s.recover(ctx)
 		if err == nil {
 			break
@@ -40,9 +41,7 @@ func (s *Store) Run(ctx context.Context) error {
 		if warn {
 			s.cfg.Log.Warn("Failed to remove images that were not complete when the machine went down, retrying", "err", err)
 		}
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, retry.Delay(failures, recoverMin, recoverMax)) {
 			return nil
 		}
 	}

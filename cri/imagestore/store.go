@@ -172,7 +172,8 @@ func (s *Store) Add(ctx context.Context, names []string, add func() error) error
 	s.save()
 
 	err := add()
-	// It outlives a caller that gives up: until the image is synced, no other may use it.
+	// It outlives a caller that gives up: until the image is synced, no other may use it. Nothing waits for it at the end
+	// of the daemon: a sync of a disk that fails may hang, and the journal names the addition to the next daemon.
 	go s.finish(context.WithoutCancel(ctx), a, err != nil)
 	if err != nil {
 		return err
