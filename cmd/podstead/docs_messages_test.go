@@ -2,12 +2,9 @@ package main
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -75,22 +72,8 @@ func literals(t *testing.T) [][]string {
 		}
 		return !ok
 	}
-	for _, dir := range []string{"api", "cli", "cluster", "cmd", "config", "cri", "daemon", "gc", "httpapi", "internal",
-		"manifest", "node", "probe", "supervisor"} {
-		err := filepath.WalkDir("../../"+dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-			if err == nil {
-				ast.Inspect(file, visit)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	inspectCode(t, visit, "api", "cli", "cluster", "cmd", "config", "cri", "daemon", "gc", "httpapi", "internal", "manifest",
+		"node", "probe", "supervisor")
 	return all
 }
 

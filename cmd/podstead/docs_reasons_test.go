@@ -2,12 +2,8 @@ package main
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"io/fs"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,27 +52,7 @@ func codeReasons(t *testing.T) map[string]bool {
 		}
 		return true
 	}
-	skipped := []string{"../../cri/critest"}
-	for _, dir := range []string{"cluster", "daemon", "cri", "gc", "manifest", "node", "probe", "supervisor"} {
-		err := filepath.WalkDir("../../"+dir, func(path string, d fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case d.IsDir() && slices.Contains(skipped, path):
-				return filepath.SkipDir
-			case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
-				return nil
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-			if err == nil {
-				ast.Inspect(file, visit)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	inspectCode(t, visit, "cluster", "daemon", "cri", "gc", "manifest", "node", "probe", "supervisor")
 	for _, reason := range valueReasons {
 		reasons[reason] = true
 	}
