@@ -54,7 +54,7 @@ func TestClusterReviewsCallers(t *testing.T) {
 		{"POST", "/exec/default/web/main?command=id", "ann", 403, "cannot create nodes/proxy"},
 		// A kubelet allows this.
 		{"GET", "/exec/default/web/main?command=id", "ann", 403, "cannot create nodes/proxy"},
-		// Whoever writes pods is root here. No permission of a cluster reports that of a node.
+		// Anyone who writes pods is root here, which no permission of a cluster implies.
 		{"POST", "/podstead/v1/namespaces/default/pods/web/restart", "root", 403,
 			"the access class write is required, which no permission in the cluster grants"},
 		{"POST", "/podstead/v1/images/prune?dryRun=x", "root", 400, ""},

@@ -37,7 +37,7 @@ type hostShutdown struct {
 	mu sync.Mutex
 	// since is when it began, zero if the host stays up.
 	since time.Time
-	// restarting is when the first pod of the last shutdown desired to restart.
+	// restarting is when the first pod of the last shutdown was to restart.
 	restarting time.Time
 	// deadlines are when the periods of the pods are over that end for the shutdown.
 	deadlines map[types.UID]time.Time

@@ -64,7 +64,7 @@ func newHostileClient(t testing.TB, limits Limits) *hostileClient {
 	client, conn := net.Pipe()
 	c := &hostileClient{Conn: client, streams: make(chan httpstream.Stream, 64)}
 	c.server = NewServer(conn, bufio.NewReader(conn), "test", limits, func(s httpstream.Stream) { c.streams <- s })
-	go func() { _, _ = io.Copy(io.Discard, client) }() // the server's responds
+	go func() { _, _ = io.Copy(io.Discard, client) }() // the server's responses
 	return c
 }
 
