@@ -72,8 +72,8 @@ func literals(t *testing.T) [][]string {
 		}
 		return !ok
 	}
-	inspectCode(t, visit, "api", "cli", "cluster", "cmd", "config", "cri", "daemon", "gc", "httpapi", "internal", "manifest",
-		"node", "probe", "supervisor")
+	inspectCode(t, visit, "api", "cli", "cluster", "cmd", "config", "cri", "daemon", "gc", "httpapi", "internal",
+		"manifest", "node", "probe", "supervisor")
 	return all
 }
 
