@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// wireDaemon responds podstead's own endpoints with the golden files of package api.
+// wireDaemon serves podstead's own endpoints with the golden files of package api.
 func wireDaemon(t *testing.T) (socket string) {
 	t.Helper()
 	d := newFakeDaemon(t, pod("web", func(p *v1.Pod) { p.UID, p.Status.StartTime = "u-2", nil }))

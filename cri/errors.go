@@ -119,7 +119,7 @@ func (c *Client) wrapError(ctx context.Context, op operation, limit time.Duratio
 }
 
 // nameReserved recognises a taken name. containerd has no code for it (1.6
-// responds Unknown, 2.4 FailedPrecondition), so only the text identifies it. No
+// returns Unknown, 2.4 FailedPrecondition), so only the text identifies it. No
 // other place inspects it.
 func nameReserved(message string) bool {
 	return strings.Contains(message, " is reserved for ") || strings.Contains(message, "name is reserved")

@@ -77,7 +77,7 @@ func listenerReporter(p *observers) func(string, error) {
 	}
 }
 
-// newKubeAPI creates the part of the Kubernetes API that this node responds.
+// newKubeAPI creates the part of the Kubernetes API that this node serves.
 func (d *daemon) newKubeAPI() *kubeapi.API {
 	versions := kubeapi.OpenVersions(filepath.Join(d.opts.Paths.Root, "resource-version"), d.disk)
 	changed, events, objects := d.observers.statuses.Subscribe, d.observers.events, d.sources.config.Objects()

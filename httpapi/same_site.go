@@ -34,7 +34,7 @@ func sameSite(names func() []string, h http.Handler) http.Handler {
 }
 
 // knownHost reports whether a Host header is an address, localhost, a name without a dot,
-// which no public DNS server responds, or one of the given names.
+// which no public DNS server has records, or one of the given names.
 func knownHost(host string, names func() []string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

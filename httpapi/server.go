@@ -243,7 +243,7 @@ func (s *Server) serve(ctx context.Context, g *errgroup.Group, ln net.Listener, 
 			defer running.Done()
 			h.ServeHTTP(w, r)
 		}),
-		// Streams notice the shutdown by this context. Short responds ignore it and are
+		// Streams notice the shutdown by this context. Short responses ignore it and are
 		// completed.
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       withConnection,

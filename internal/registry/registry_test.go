@@ -224,7 +224,7 @@ func TestClassesOfErrors(t *testing.T) {
 	}
 }
 
-// A registry that responds HEAD requests without a digest, or not at all, is read instead.
+// A registry that responds to HEAD requests without a digest, or not at all, is read instead.
 func TestResolveWithoutDigestHeader(t *testing.T) {
 	for name, head := range map[string]func(w http.ResponseWriter){
 		"no digest": func(w http.ResponseWriter) {

@@ -161,7 +161,7 @@ func (f *fakeDriver) has(uid string) bool {
 	return f.prepared[uid]
 }
 
-// betaDriver serves v1beta1, whose responds have one device.
+// betaDriver serves v1beta1, whose responses have one device.
 type betaDriver struct {
 	drapbbeta.UnimplementedDRAPluginServer
 	f *fakeDriver

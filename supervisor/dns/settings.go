@@ -33,7 +33,7 @@ type Settings struct {
 	// ClusterDomain is the suffix of the names of services and of pods with a
 	// subdomain; may be empty.
 	ClusterDomain string
-	// Nameserver responds for the names of this node's pods; nil if there is none. Static
+	// Nameserver resolves the names of this node's pods; nil if there is none. Static
 	// pods with policy ClusterFirst get it, unless ClusterDNS is set.
 	Nameserver Nameserver
 	// Hosts is the path of the host's hosts file; empty is /etc/hosts.

@@ -52,7 +52,7 @@ func TestContainerExec(t *testing.T) {
 	}
 }
 
-// execContainer returns a client of a fake runtime that responds commands, and a running
+// execContainer returns a client of a fake runtime that runs commands, and a running
 // container.
 func execContainer(t *testing.T,
 	response func(context.Context, critest.Container, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse,

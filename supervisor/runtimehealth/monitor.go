@@ -38,7 +38,7 @@ type Monitor struct {
 	versionAt time.Time
 	network   bool
 	netFault  string
-	// responded is when the runtime responded last, and respond why it was not healthy then.
+	// responded is when the runtime responded last, and response why it was not healthy then.
 	// silent is that it did not respond since.
 	responded time.Time
 	response  string
@@ -182,7 +182,7 @@ type Condition struct {
 	NotReady string
 	Since    time.Time
 	// responded is when a runtime that does not respond now responded last, zero if it
-	// responds or never did; answer is why pods could not run then.
+	// responds or never did; response is why pods could not run then.
 	responded time.Time
 	response  string
 }

@@ -133,7 +133,7 @@ func (r *Registry) Protect(repository, user, password string) {
 	r.protected[repository] = [2]string{user, password}
 }
 
-// authorize responds unauthorized requests with 401 and returns false for them.
+// authorize responds to unauthorized requests with 401 and returns false for them.
 func (r *Registry) authorize(w http.ResponseWriter, q *http.Request) bool {
 	r.mu.Lock()
 	want, protected := r.protected[repositoryOf(q)]
@@ -162,7 +162,7 @@ func (r *Registry) TruncateLayers(repository string) (repair func()) {
 	}
 }
 
-// DieAtPull responds podstead's own requests for a repository until the runtime pulls from it, and
+// DieAtPull serves podstead's own requests for a repository until the runtime pulls from it, and
 // cuts every connection for the repository from then on, until revive is called.
 func (r *Registry) DieAtPull(repository string) (revive func()) {
 	r.mu.Lock()

@@ -32,7 +32,7 @@ type Options struct {
 	Devices []string
 	// Nodes are the NUMA nodes of devices, by ID; without one the plugin reports none.
 	Nodes map[string]int64
-	// Allocate responds for one container; nil returns nothing.
+	// Allocate returns the response for one container; nil returns nothing.
 	Allocate func(ctx context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error)
 	// Preferred chooses devices; nil leaves the choice to the node.
 	Preferred func(available, must []string, count int) []string
